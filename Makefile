@@ -1,0 +1,40 @@
+# make run     train (make run ARGS="--task=cifar10 --algo=fedavg --rounds=20" for anything else)
+# make test    all tests
+# make check   format, lint and types
+# make format  apply the formatter and the linter's fixes
+ARGS ?= --task=imdb --algo=fedavg
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: run test check format clean
+run: $(INSTALLED)
+	@$(BIN)/python run_experiment.py $(ARGS)
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest $(TEST_ARGS)
+
+check: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build *.egg-info
+
+# A name on the PATH can be a shim that runs nothing, so each candidate is run.
+$(INSTALLED): requirements.txt setup.cfg pyproject.toml
+	@python=; for p in python3.11 python3.10 python3.9 python3; do \
+	  if $$p -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' >/dev/null 2>&1; \
+	  then python=$$p; break; fi; done; \
+	if [ -z "$$python" ]; then \
+	  echo "error: expected Python 3.9, 3.10 or 3.11 as python3.11, python3.10, python3.9 or python3. Received: $$(python3 --version 2>&1 || echo no python3)" >&2; exit 2; fi; \
+	echo "Installing into $(VENV) with $$($$python --version); this takes some minutes the first time."; \
+	test -x $(BIN)/python || $$python -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --disable-pip-version-check -e .
+	@touch $@
