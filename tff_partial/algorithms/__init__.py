@@ -1,0 +1,1 @@
+"""One file an algorithm; `tff_partial.registry` lists them."""

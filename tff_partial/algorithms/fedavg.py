@@ -1,0 +1,48 @@
+"""FedAvg: every client trains the whole model.
+
+McMahan et al., Communication-efficient learning of deep networks from decentralized data, 2017.
+
+    for each round t:
+        for each client k of the cohort S_t, in parallel:
+            w_k <- local SGD from w_t on the client's data
+        w_{t+1} <- w_t + eta_s * sum_k(p_k * (w_k - w_t)) / sum_k(p_k)
+
+with p_k = n_k, the client's number of examples, or p_k = 1.
+
+Differences from the paper: local momentum, weight decay and a server learning rate eta_s are
+possible; batch-norm statistics are averaged like weights.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from tff_partial import process
+from tff_partial.local_training import LocalTraining
+from tff_partial.model_spec import ModelSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Hyperparameters of FedAvg.
+
+    Attributes:
+      local: How a client trains.
+      weighting: `examples` (p_k = n_k) or `uniform` (p_k = 1).
+      server_learning_rate: eta_s.
+    """
+
+    local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(epochs=1))
+    weighting: str = "examples"
+    server_learning_rate: float = 1.0
+
+
+def build(model: ModelSpec, params: Params) -> Any:
+    """Returns the `tff.learning.templates.LearningProcess`."""
+    return process.build_learning_process(
+        model,
+        params.local,
+        weighting=params.weighting,
+        server_learning_rate=params.server_learning_rate,
+    )

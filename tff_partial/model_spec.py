@@ -1,0 +1,201 @@
+"""A Keras model as an ordered list of blocks, and what else training needs to know of it.
+
+A model is a `tf.keras.Sequential` of named blocks; a block is any Keras layer or model with one
+input and one output tensor. Splitting a model at block k is `blocks[:k]` and `blocks[k:]`.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import inspect
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from tff_partial.lazy import tf, tff
+
+LOSSES = ("categorical", "binary")
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSpec:
+    """What a process needs to know of a model and its data.
+
+    Attributes:
+      create_keras: Returns a new `tf.keras.Sequential` of blocks that yields logits.
+      input_shape: Shape of one example.
+      input_dtype: Type of an example's elements as clients hold them.
+      loss: `categorical` (logits [n, classes]) or `binary` (one logit each), labels int32 [n].
+      preprocess: What is done to a batch of examples before the first block.
+      augment: (batch, seed [2]) -> batch, applied before `preprocess` in training only.
+      seed: Determines the initial weights.
+    """
+
+    create_keras: Callable[[], Any]
+    input_shape: tuple[int, ...]
+    input_dtype: str = "float32"
+    loss: str = "categorical"
+    preprocess: Optional[Callable[[Any], Any]] = None
+    augment: Optional[Callable[[Any, Any], Any]] = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss must be one of {LOSSES}. Received: loss={self.loss!r}")
+
+    def instantiate(self) -> Model:
+        """Builds the model with variables of its own, initial values determined by `seed`."""
+        with _seeded(self.seed):
+            return Model(self, self.create_keras())
+
+    @functools.cached_property
+    def weights_type(self) -> Any:
+        """TFF type of the model's `tff.learning.models.ModelWeights`."""
+        with tf.Graph().as_default():
+            weights = self.instantiate().weights
+            return tff.types.tensorflow_to_type(
+                tf.nest.map_structure(lambda v: (v.dtype, v.shape), _as_struct(weights))
+            )
+
+    @functools.cached_property
+    def variable_names(self) -> list[str]:
+        """Names of the trainable, then the non-trainable variables, `block/layer/kernel`."""
+        with tf.Graph().as_default():
+            model = self.instantiate()
+            return [variable.name.split(":")[0] for variable in model.trainable + model.statistics]
+
+    @functools.cached_property
+    def record_type(self) -> Any:
+        """TFF type of a client's record; what a client holds is a sequence of exactly one."""
+        fields = collections.OrderedDict(
+            x=tff.TensorType(np.dtype(self.input_dtype).type, [None, *self.input_shape]),
+            y=tff.TensorType(np.int32, [None]),
+            client_id=tff.TensorType(np.int64),
+            tier=tff.TensorType(np.int32),
+            seed=tff.TensorType(np.int32, [2]),
+        )
+        return tff.StructWithPythonType(list(fields.items()), collections.OrderedDict)
+
+    def to_tff_model(self) -> Any:
+        """A `tff.learning.models.VariableModel`, for TFF's own evaluation.
+
+        Its weights are those of this project's processes; it takes batches (x, y) of examples as
+        clients hold them, `preprocess` included.
+        """
+        model = self.instantiate()
+        layers = [tf.keras.layers.Lambda(model.preprocess), *model.blocks]
+        binary = self.loss == "binary"
+        kind = tf.keras.losses
+        loss = kind.BinaryCrossentropy if binary else kind.SparseCategoricalCrossentropy
+        accuracy = tf.keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)
+        if not binary:
+            accuracy = tf.keras.metrics.SparseCategoricalAccuracy("accuracy")
+        keras_model = tf.keras.Sequential(layers)
+        keras_model.build([None, *self.input_shape])
+        x = tf.TensorSpec([None, *self.input_shape], self.input_dtype)
+        return tff.learning.models.from_keras_model(
+            keras_model,
+            loss=loss(from_logits=True),
+            input_spec=(x, tf.TensorSpec([None, 1] if binary else [None], tf.int32)),
+            metrics=[accuracy],
+        )
+
+
+class Model:
+    """A model with variables, in the graph or eager context it was built in."""
+
+    def __init__(self, spec: ModelSpec, keras_model: Any) -> None:
+        self.spec = spec
+        self.blocks: list[Any] = list(keras_model.layers)
+        shape = [None, *spec.input_shape]
+        if not keras_model.built:
+            keras_model.build(shape)
+        self.trainable: list[Any] = [v for b in self.blocks for v in b.trainable_variables]
+        self.statistics: list[Any] = [v for b in self.blocks for v in b.non_trainable_variables]
+        self._dropout_seed = tf.Variable([0, 0], trainable=False, dtype=tf.int32)
+        _use_stateless_randomness(self.blocks, self._dropout_seed)
+
+    @property
+    def weights(self) -> Any:
+        return tff.learning.models.ModelWeights(self.trainable, self.statistics)
+
+    def preprocess(self, x: Any) -> Any:
+        """Examples as clients hold them -> what the first block takes."""
+        return self.spec.preprocess(x) if self.spec.preprocess else x
+
+    def forward(self, x: Any, training: bool, blocks: Optional[Sequence[Any]] = None) -> Any:
+        """Runs `blocks` (all by default) one after the other."""
+        for block in self.blocks if blocks is None else blocks:
+            takes_training = "training" in inspect.signature(block.call).parameters
+            x = block(x, training=training) if takes_training else block(x)
+        return x
+
+    def assign(self, weights: Any) -> None:
+        """Sets all variables from a `ModelWeights` of tensors."""
+        for variable, value in zip(self.trainable, weights.trainable):
+            variable.assign(value, read_value=False)
+        for variable, value in zip(self.statistics, weights.non_trainable):
+            variable.assign(value, read_value=False)
+
+    def set_dropout_seed(self, seed: Any) -> None:
+        """Determines what dropout and other random layers draw until the next call."""
+        self._dropout_seed.assign(seed, read_value=False)
+
+    def losses(self, y: Any, logits: Any) -> Any:
+        """Loss of each example: labels int32 [n], logits -> float32 [n]."""
+        if self.spec.loss == "binary":
+            labels = tf.cast(y, tf.float32)
+            return tf.nn.sigmoid_cross_entropy_with_logits(labels, tf.squeeze(logits, -1))
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
+
+    def correct(self, y: Any, logits: Any) -> Any:
+        """Whether each example is classified rightly, as float32 [n]."""
+        if self.spec.loss == "binary":
+            predicted = tf.cast(tf.squeeze(logits, -1) > 0, tf.int32)
+        else:
+            predicted = tf.argmax(logits, -1, output_type=tf.int32)
+        # Not `==`, which compares identities in the graphs that TFF traces.
+        return tf.cast(tf.equal(predicted, y), tf.float32)
+
+
+def _as_struct(weights: Any) -> Any:
+    return tff.learning.models.ModelWeights(list(weights.trainable), list(weights.non_trainable))
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Makes Keras's initialisers draw from `seed`, leaving the caller's randomness alone."""
+    from keras.src import backend
+
+    generator = getattr(backend._SEED_GENERATOR, "generator", None)
+    backend._SEED_GENERATOR.generator = random.Random(seed)
+    try:
+        yield
+    finally:
+        backend._SEED_GENERATOR.generator = generator
+
+
+def _use_stateless_randomness(blocks: Sequence[Any], seed: Any) -> None:
+    """Makes random layers (dropout, noise) draw as a function of the variable `seed`.
+
+    Keras draws from kernels that keep a state, so a result would depend on which clients ran
+    before on the same instance of the graph, and a resumed run could not repeat it.
+    """
+    from keras.src import backend
+
+    class StatelessGenerator(backend.RandomGenerator):
+        def __init__(self, salt: int) -> None:
+            super().__init__(seed=salt, rng_type="stateless")
+
+        def make_seed_for_stateless_op(self) -> Any:
+            return tf.random.experimental.stateless_fold_in(seed.read_value(), self._seed)
+
+    layers = (module for block in blocks for module in block.submodules)
+    random_layers = [x for x in [*blocks, *layers] if hasattr(x, "_random_generator")]
+    for salt, layer in enumerate(random_layers):
+        layer._random_generator = StatelessGenerator(salt)

@@ -1,0 +1,188 @@
+"""Composes `tff.learning` processes from what an algorithm says of itself.
+
+    distributor: the server's weights to every client
+    client work: the local loop on the client's part; its delta, and a weight for each variable
+    aggregator:  the mean over contributors (aggregation.py)
+    finalizer:   weights + server_learning_rate * mean, trainable and statistics alike
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from tff_partial import aggregation, local_training, parts
+from tff_partial.lazy import tf, tff
+from tff_partial.model_spec import Model, ModelSpec
+
+WEIGHTINGS = ("examples", "uniform")
+
+
+def build_learning_process(
+    model: ModelSpec,
+    local: local_training.LocalTraining,
+    part_fn: Callable[[Model], parts.Part] = parts.everything,
+    gradient_fn: Optional[local_training.GradientFn] = None,
+    weighting: str = "examples",
+    server_learning_rate: float = 1.0,
+    aggregator: Optional[Any] = None,
+) -> Any:
+    """Returns a `tff.learning.templates.LearningProcess` without client state.
+
+    Args:
+      model: The model.
+      local: How a client trains.
+      part_fn: Which part of the model a client trains.
+      gradient_fn: The algorithm's own change of the gradient.
+      weighting: Clients count by their `examples`, or are `uniform`.
+      server_learning_rate: Factor of the mean update.
+      aggregator: A weighted TFF aggregation factory; the mean over contributors by default.
+
+    Raises:
+      ValueError: If `weighting` or `server_learning_rate` is not valid.
+    """
+    check_weighting(weighting)
+    if not server_learning_rate > 0:
+        raise ValueError(
+            "server_learning_rate must be positive. "
+            f"Received: server_learning_rate={server_learning_rate}"
+        )
+    client_work = build_client_work(model, local, part_fn, gradient_fn, weighting)
+    result = client_work.next.type_signature.result.result.member
+    factory = aggregator or aggregation.ContributorMean()
+    return tff.learning.templates.compose_learning_process(
+        build_initial_weights(model),
+        tff.learning.templates.build_broadcast_process(model.weights_type),
+        client_work,
+        factory.create(result.update, result.update_weight),
+        build_finalizer(model, server_learning_rate),
+    )
+
+
+def check_weighting(weighting: str) -> None:
+    if weighting not in WEIGHTINGS:
+        raise ValueError(f"weighting must be one of {WEIGHTINGS}. Received: weighting={weighting!r}")
+
+
+def build_initial_weights(model: ModelSpec) -> Any:
+    """A TFF computation that returns the initial weights."""
+
+    @tff.tensorflow.computation
+    def initial_weights() -> Any:
+        return model.instantiate().weights
+
+    return initial_weights
+
+
+def build_client_work(
+    model: ModelSpec,
+    local: local_training.LocalTraining,
+    part_fn: Callable[[Model], parts.Part],
+    gradient_fn: Optional[local_training.GradientFn],
+    weighting: str,
+) -> Any:
+    """A `ClientWorkProcess` whose state is the number of the round."""
+
+    @tff.tensorflow.computation(model.weights_type, np.int32, tff.SequenceType(model.record_type))
+    def client_update(weights: Any, round_num: Any, dataset: Any) -> Any:
+        built = model.instantiate()
+        part = part_fn(built)
+        train = local_training.build(built, part, local, gradient_fn)
+
+        @tf.function
+        def run(weights: Any, round_num: Any, record: Any) -> Any:
+            sums = train(weights, record, local.learning_rate(round_num))
+            return client_result(built, part, weights, record, weighting), sums
+
+        return run(weights, round_num, dataset.get_single_element())
+
+    @tff.federated_computation
+    def initialize() -> Any:
+        return tff.federated_value(0, tff.SERVER)
+
+    @tff.tensorflow.computation(np.int32)
+    def next_round(round_num: Any) -> Any:
+        return round_num + 1
+
+    @tff.federated_computation(
+        initialize.type_signature.result,
+        tff.FederatedType(model.weights_type, tff.CLIENTS),
+        tff.FederatedType(tff.SequenceType(model.record_type), tff.CLIENTS),
+    )
+    def next_fn(round_num: Any, weights: Any, data: Any) -> Any:
+        at_clients = tff.federated_broadcast(round_num)
+        result, sums = tff.federated_map(client_update, (weights, at_clients, data))
+        return tff.templates.MeasuredProcessOutput(
+            tff.federated_map(next_round, round_num), result, train_metrics(sums)
+        )
+
+    return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
+
+
+def client_result(
+    model: Model, part: parts.Part, initial: Any, record: Any, weighting: str
+) -> Any:
+    """What a client sends: its delta, and for each variable its weight in the mean.
+
+    A variable outside the client's part has weight 0, as has a client without examples.
+    """
+    examples = tf.cast(tf.shape(record["y"])[0], tf.float32)
+    weight = examples if weighting == "examples" else tf.math.sign(examples)
+    trained = {id(v) for v in (*part.variables, *part.statistics)}
+
+    def delta(variable: Any, start: Any) -> Any:
+        return variable - start if id(variable) in trained else tf.zeros_like(start)
+
+    def weight_of(variable: Any) -> Any:
+        return weight if id(variable) in trained else tf.zeros_like(weight)
+
+    ModelWeights = tff.learning.models.ModelWeights
+    return tff.learning.templates.ClientResult(
+        update=ModelWeights(
+            [delta(v, w) for v, w in zip(model.trainable, initial.trainable)],
+            [delta(v, w) for v, w in zip(model.statistics, initial.non_trainable)],
+        ),
+        update_weight=ModelWeights(
+            [weight_of(v) for v in model.trainable], [weight_of(v) for v in model.statistics]
+        ),
+    )
+
+
+def train_metrics(sums: Any) -> Any:
+    """Clients' sums of loss, correct predictions and examples -> means at the server."""
+
+    @tff.tensorflow.computation(sums.type_signature.member)
+    def finalize(totals: Any) -> Any:
+        loss = tf.math.divide_no_nan(totals["loss"], totals["examples"])
+        accuracy = tf.math.divide_no_nan(totals["correct"], totals["examples"])
+        return collections.OrderedDict(
+            train_loss=loss, train_accuracy=accuracy, train_examples=totals["examples"]
+        )
+
+    return tff.federated_map(finalize, tff.federated_sum(sums))
+
+
+def build_finalizer(model: ModelSpec, server_learning_rate: float) -> Any:
+    """A `FinalizerProcess`: weights + server_learning_rate * update, statistics included."""
+
+    @tff.federated_computation
+    def initialize() -> Any:
+        return tff.federated_value((), tff.SERVER)
+
+    @tff.tensorflow.computation(model.weights_type, model.weights_type)
+    def apply_update(weights: Any, update: Any) -> Any:
+        return tf.nest.map_structure(lambda w, d: w + server_learning_rate * d, weights, update)
+
+    at_server = tff.FederatedType(model.weights_type, tff.SERVER)
+
+    @tff.federated_computation(initialize.type_signature.result, at_server, at_server)
+    def next_fn(state: Any, weights: Any, update: Any) -> Any:
+        return tff.templates.MeasuredProcessOutput(
+            state,
+            tff.federated_map(apply_update, (weights, update)),
+            tff.federated_value((), tff.SERVER),
+        )
+
+    return tff.learning.templates.FinalizerProcess(initialize, next_fn)

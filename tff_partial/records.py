@@ -1,0 +1,37 @@
+"""A client is one record: what a process receives for it in a round."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import numpy as np
+
+from tff_partial.lazy import tf
+
+
+def create_record(
+    x: Any, y: Any, client_id: int = 0, round_num: int = 0, seed: int = 0, tier: int = 0
+) -> Any:
+    """Returns a `tf.data.Dataset` of exactly one element, a client's whole local data.
+
+    The element's own seed [2] is a hash of (seed, round_num, client_id): a client draws other
+    batches in every round, and the same ones when the round is repeated.
+
+    Args:
+      x: Examples [n, ...], of the model's `input_dtype`.
+      y: Labels [n].
+      client_id: Who it is.
+      round_num: The round it takes part in.
+      seed: The run's seed.
+      tier: Index of the client's tier.
+    """
+    words = np.random.SeedSequence([seed, round_num, client_id]).generate_state(2)
+    record = collections.OrderedDict(
+        x=x,
+        y=np.asarray(y, np.int32),
+        client_id=np.int64(client_id),
+        tier=np.int32(tier),
+        seed=words.astype(np.int32),
+    )
+    return tf.data.Dataset.from_tensors(record)

@@ -1,0 +1,67 @@
+"""Round -> value; a number is a constant schedule.
+
+    value(r) = initial * decay**r                    for r before the first change
+             = change value * decay**(r - change)    from a change on
+
+Written as text: `0.1` (constant), `0.4,800:0.04,900:0.004` (0.04 from round 800 on),
+`0.1*0.998` (decayed by 0.998 every round). Rounds count from 0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Union
+
+from tff_partial.lazy import tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """A positive value for every round.
+
+    Attributes:
+      initial: The value in round 0.
+      changes: Pairs (round, value), rounds ascending: the value from that round on.
+      decay: Factor applied every round since the last change.
+    """
+
+    initial: float
+    changes: tuple[tuple[int, float], ...] = ()
+    decay: float = 1.0
+
+    def __post_init__(self) -> None:
+        values = [self.initial, self.decay, *(value for _, value in self.changes)]
+        if not all(0 < value < float("inf") for value in values):
+            raise ValueError(f"a schedule must have positive values. Received: {self}")
+        rounds = [0, *(at for at, _ in self.changes)]
+        if any(later <= earlier for earlier, later in zip(rounds, rounds[1:])):
+            raise ValueError(f"a schedule's rounds must be ascending. Received: {self}")
+
+    def __call__(self, round_num: Any) -> Any:
+        """The value in a round, as a float32 scalar tensor (`round_num` may be one too)."""
+        start, value = tf.constant(0), tf.constant(self.initial, tf.float32)
+        round_num = tf.convert_to_tensor(round_num, tf.int32)
+        for at, changed in self.changes:
+            start = tf.where(round_num >= at, at, start)
+            value = tf.where(round_num >= at, changed, value)
+        return value * self.decay ** tf.cast(round_num - start, tf.float32)
+
+
+def create(value: Union[Schedule, float, str]) -> Schedule:
+    """Returns a schedule from a schedule, a number or its text form.
+
+    Raises:
+      ValueError: If the text is none, or a value is not positive.
+    """
+    if isinstance(value, Schedule):
+        return value
+    try:
+        first, *changes = str(value).split(",")
+        initial, _, decay = first.partition("*")
+        pairs = tuple((int(at), float(to)) for at, to in (c.split(":") for c in changes))
+        return Schedule(float(initial), pairs, float(decay) if decay else 1.0)
+    except ValueError as error:
+        raise ValueError(
+            "a schedule must be a positive number, 'initial*decay' or 'initial,round:value,...'. "
+            f"Received: {value!r}"
+        ) from error
