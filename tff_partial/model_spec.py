@@ -19,18 +19,18 @@ import numpy as np
 
 from tff_partial.lazy import tf, tff
 
-LOSSES = ("categorical", "binary")
-
 
 @dataclasses.dataclass(frozen=True)
 class ModelSpec:
     """What a process needs to know of a model and its data.
 
+    Labels are int32 [n]. The loss is the categorical cross-entropy, or the binary one where the
+    model yields a single logit.
+
     Attributes:
       create_keras: Returns a new `tf.keras.Sequential` of blocks that yields logits.
       input_shape: Shape of one example.
       input_dtype: Type of an example's elements as clients hold them.
-      loss: `categorical` (logits [n, classes]) or `binary` (one logit each), labels int32 [n].
       preprocess: What is done to a batch of examples before the first block.
       augment: (batch, seed [2]) -> batch, applied before `preprocess` in training only.
       seed: Determines the initial weights.
@@ -39,14 +39,9 @@ class ModelSpec:
     create_keras: Callable[[], Any]
     input_shape: tuple[int, ...]
     input_dtype: str = "float32"
-    loss: str = "categorical"
     preprocess: Optional[Callable[[Any], Any]] = None
     augment: Optional[Callable[[Any, Any], Any]] = None
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss must be one of {LOSSES}. Received: loss={self.loss!r}")
 
     def instantiate(self) -> Model:
         """Builds the model with variables of its own, initial values determined by `seed`."""
@@ -89,14 +84,14 @@ class ModelSpec:
         """
         model = self.instantiate()
         layers = [tf.keras.layers.Lambda(model.preprocess), *model.blocks]
-        binary = self.loss == "binary"
+        keras_model = tf.keras.Sequential(layers)
+        keras_model.build([None, *self.input_shape])
+        binary = keras_model.compute_output_shape([None, *self.input_shape])[-1] == 1
         kind = tf.keras.losses
         loss = kind.BinaryCrossentropy if binary else kind.SparseCategoricalCrossentropy
         accuracy = tf.keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)
         if not binary:
             accuracy = tf.keras.metrics.SparseCategoricalAccuracy("accuracy")
-        keras_model = tf.keras.Sequential(layers)
-        keras_model.build([None, *self.input_shape])
         x = tf.TensorSpec([None, *self.input_shape], self.input_dtype)
         return tff.learning.models.from_keras_model(
             keras_model,
@@ -148,14 +143,14 @@ class Model:
 
     def losses(self, y: Any, logits: Any) -> Any:
         """Loss of each example: labels int32 [n], logits -> float32 [n]."""
-        if self.spec.loss == "binary":
+        if logits.shape[-1] == 1:
             labels = tf.cast(y, tf.float32)
             return tf.nn.sigmoid_cross_entropy_with_logits(labels, tf.squeeze(logits, -1))
         return tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
 
     def correct(self, y: Any, logits: Any) -> Any:
         """Whether each example is classified rightly, as float32 [n]."""
-        if self.spec.loss == "binary":
+        if logits.shape[-1] == 1:
             predicted = tf.cast(tf.squeeze(logits, -1) > 0, tf.int32)
         else:
             predicted = tf.argmax(logits, -1, output_type=tf.int32)

@@ -1,0 +1,315 @@
+"""Trains a model federatedly and writes what came out into a folder.
+
+    python run_experiment.py --task=imdb --algo=fedavg
+    python run_experiment.py --list
+    python run_experiment.py --task=mnist --algo=fedavg --data=tfds --preset=paper
+
+A run that was stopped, by Ctrl-C or by kill -9, goes on when it is started again with the same
+--output_dir.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import time
+import typing
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from absl import flags
+
+import models
+import tasks
+from tasks import partition
+from tff_partial import experiment as experiments
+from tff_partial import registry, results, runtime
+
+SETTINGS = (
+    "model",
+    "width",
+    "partition",
+    "clients",
+    "clients_per_round",
+    "tiers",
+    "rounds",
+    "local_steps",
+    "local_epochs",
+    "batch_size",
+    "learning_rate",
+    "momentum",
+    "weight_decay",
+    "eval_every",
+    "target_accuracy",
+)
+
+
+def define_flags(values: flags.FlagValues) -> None:
+    """Defines every flag; those of the settings have no default, as the preset supplies it."""
+    text, number, real = _definers(values)
+    text("task", "imdb", f"What to learn: {', '.join(tasks.TASKS)}.")
+    text("algo", "fedavg", f"How: {', '.join(registry.ALGORITHMS)}.")
+    text("preset", "demo", "demo (small) or paper (the paper's numbers; needs the real data).")
+    text("paper", None, "Whose numbers --preset=paper takes, where several papers use the task.")
+    text("model", None, f"{', '.join(models.NAMES)}.")
+    real("width", None, "Share of the model's channels and units, in (0, 1].")
+    text("normalization", None, f"Of the model: {', '.join(models.NORMALIZATIONS)}.")
+    flags.DEFINE_bool("augment", False, "Random crops and flips of images.", flag_values=values)
+    text("data", "auto", "auto (real where prepared, else embedded), embedded or tfds.")
+    text("data_dir", None, "Folder of tensorflow-datasets.")
+    text("partition", None, f"How examples go to clients: {', '.join(partition.NAMES)}.")
+    number("clients", None, "Clients in the population.")
+    number("clients_per_round", None, "Clients that train in a round.")
+    text("tiers", None, "Clients of each tier, such as strong:16,moderate:16,weak:96.")
+    number("rounds", None, "Rounds.")
+    number("local_steps", None, "Local steps in a round (or --local_epochs).")
+    number("local_epochs", None, "Passes over the local data in a round (or --local_steps).")
+    number("batch_size", None, "Examples in a local step.")
+    text("learning_rate", None, "A number, 0.4,800:0.04 (from round 800) or 0.1*0.998 (decay).")
+    real("momentum", None, "Of local SGD, fresh each round.")
+    real("weight_decay", None, "Factor of w added to the gradient of kernels.")
+    number("seed", 0, "Of everything random.", least=0)
+    number("eval_every", None, "Rounds between evaluations.")
+    number("checkpoint_every", 10, "Rounds between checkpoints.")
+    real("target_accuracy", None, "Reports the rounds it took to reach this test accuracy.")
+    text("output_dir", None, "Where results go; results/<task>-<algo>-<time> by default.")
+    text("runtime", "in_process", f"Where clients run: {', '.join(runtime.NAMES)}.")
+    number("client_parallelism", None, "in_process: clients that train at the same time.")
+    text("workers", None, "remote: host:port of each worker, separated by commas.")
+    flags.DEFINE_bool("list", False, "Lists tasks, algorithms and models.", flag_values=values)
+    for name, algorithm in registry.ALGORITHMS.items():
+        _define_params(values, name, algorithm.params)
+
+
+def _definers(values: flags.FlagValues) -> tuple[Any, Any, Any]:
+    def text(name: str, default: Optional[str], doc: str) -> None:
+        flags.DEFINE_string(name, default, doc, flag_values=values)
+
+    def number(name: str, default: Optional[int], doc: str, least: int = 1) -> None:
+        flags.DEFINE_integer(name, default, doc, lower_bound=least, flag_values=values)
+
+    def real(name: str, default: Optional[float], doc: str) -> None:
+        flags.DEFINE_float(name, default, doc, flag_values=values)
+
+    return text, number, real
+
+
+def param_fields(params: type) -> dict[str, Any]:
+    """Name -> type of the hyperparameters that are flags."""
+    hints = typing.get_type_hints(params)
+    names = [field.name for field in dataclasses.fields(params) if field.name != "local"]
+    return {name: _plain_type(hints[name]) for name in names}
+
+
+def _plain_type(hint: Any) -> Any:
+    """Optional[float] -> float."""
+    inner = [arg for arg in typing.get_args(hint) if arg is not type(None)]
+    return inner[0] if inner else hint
+
+
+def _define_params(values: flags.FlagValues, algo: str, params: type) -> None:
+    define = {
+        bool: flags.DEFINE_bool,
+        int: flags.DEFINE_integer,
+        float: flags.DEFINE_float,
+        str: flags.DEFINE_string,
+    }
+    defaults = {field.name: field.default for field in dataclasses.fields(params)}
+    for name, kind in param_fields(params).items():
+        doc = f"Hyperparameter of {algo}; default: {defaults[name]}."
+        define[kind](f"{algo}_{name}", None, doc, flag_values=values)
+
+
+def create_experiment(values: flags.FlagValues) -> experiments.Experiment:
+    """The experiment that the flags describe."""
+    params = {}
+    for algo, algorithm in registry.ALGORITHMS.items():
+        for name in param_fields(algorithm.params):
+            value = values[f"{algo}_{name}"].value
+            if value is None:
+                continue
+            if algo != values.algo:
+                raise ValueError(
+                    f"--{algo}_{name} must be used with --algo={algo}. "
+                    f"Received: --algo={values.algo}"
+                )
+            params[name] = value
+    given = {name: values[name].value for name in SETTINGS}
+    return experiments.create(
+        values.task,
+        values.algo,
+        values.preset,
+        values.paper,
+        values.normalization,
+        values.augment,
+        values.seed,
+        overrides={name: value for name, value in given.items() if value is not None},
+        params=params,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """Everything that can be wrong with a run's input has been checked."""
+
+    experiment: experiments.Experiment
+    data: Any
+    folder: str
+    settings: dict[str, Any]
+    execution: dict[str, Any]
+
+
+def prepare(values: flags.FlagValues) -> Prepared:
+    """Checks the flags, loads the data and makes the results folder, in this order."""
+    experiment = create_experiment(values)
+    execution = {
+        "runtime": values.runtime,
+        "workers": values.workers.split(",") if values.workers else [],
+        "client_parallelism": values.client_parallelism,
+        "checkpoint_every": values.checkpoint_every,
+        "data_dir": values.data_dir,
+    }
+    runtime.check(*_runtime_options(execution))
+    data = experiments.load_data(experiment, values.data, values.data_dir, log=_say)
+    settings = experiment.identity(data)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    folder = values.output_dir or f"results/{values.task}-{values.algo}-{stamp}"
+    results.prepare_folder(folder, settings, execution)
+    return Prepared(experiment, data, folder, settings, execution)
+
+
+def _runtime_options(execution: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(execution[name] for name in ("runtime", "workers", "client_parallelism"))
+
+
+def run(prepared: Prepared) -> int:
+    """Trains, writes the results and prints them; returns the exit code."""
+    from tff_partial import training
+
+    experiment, folder = prepared.experiment, prepared.folder
+    data = prepared.data.description
+    _say(f"{experiment.task.name} with {experiment.algo}; data {data}; results in {folder}")
+    context = runtime.set_default(*_runtime_options(prepared.execution))
+    code = 0
+    try:
+        train(prepared)
+    except training.Interrupted as stopped:
+        _say(f"{stopped}; start again with --output_dir={folder} to go on")
+        code = 128 + stopped.signal_number
+    finally:
+        context.close()
+    finish(folder, prepared.settings, data)
+    return code
+
+
+def train(prepared: Prepared) -> None:
+    """Trains and saves the final weights."""
+    from tff_partial import evaluation, training
+
+    experiment, data = prepared.experiment, prepared.data
+    model = experiments.create_model(experiment, data)
+    plan = training.Plan(
+        rounds=experiment.settings.rounds,
+        clients_per_round=experiment.settings.clients_per_round,
+        seed=experiment.seed,
+        eval_every=experiment.settings.eval_every,
+        checkpoint_every=prepared.execution["checkpoint_every"],
+    )
+    with ProgressBar(plan.rounds) as bar:
+        weights = training.train(
+            experiments.create_process(experiment, model),
+            data,
+            evaluation.build(model, data.test_x, data.test_y),
+            plan,
+            prepared.folder,
+            on_round=bar.on_round,
+        )
+    results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, weights)
+
+
+def finish(folder: str, settings: dict[str, Any], data: str) -> None:
+    """Writes what is made from the metrics, and prints the table."""
+    rows = results.read_metrics(folder)
+    summary = results.summarize(settings, data, rows)
+    results.write_json(f"{folder}/summary.json", summary)
+    title = f"{settings['task']}, {settings['algo']}, {settings['model']} ({data})"
+    results.plot_curves(f"{folder}/curves.png", title, rows)
+    print(results.format_table({**summary, "results": folder}))
+
+
+class ProgressBar:
+    """A tqdm bar with round, loss, accuracy and time left."""
+
+    def __init__(self, rounds: int) -> None:
+        self._rounds, self._accuracy = rounds, ""
+
+    def __enter__(self) -> ProgressBar:
+        import tqdm
+
+        self._bar = tqdm.tqdm(total=self._rounds, unit="round", dynamic_ncols=True)
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        self._bar.close()
+
+    def on_round(self, done: int, row: typing.Mapping[str, Any]) -> None:
+        if not row:
+            # Rounds of an earlier start do not count for the time left.
+            self._bar.initial = self._bar.n = done
+            self._bar.refresh()
+            return
+        if row["test_accuracy"] != "":
+            self._accuracy = f"{row['test_accuracy']:.4f}"
+        self._bar.set_postfix_str(
+            f"loss={float(row['train_loss']):.4f}, accuracy={self._accuracy}", refresh=False
+        )
+        self._bar.update()
+
+
+def list_everything() -> str:
+    """What --list prints."""
+    lines = ["algorithms (--algo)"]
+    lines += [f"  {name:<20}{a.title}" for name, a in registry.ALGORITHMS.items()]
+    lines += ["", "tasks (--task)"]
+    lines += [
+        f"  {name:<20}{t.description}; papers: {', '.join(t.papers)}" for name, t in tasks.TASKS.items()
+    ]
+    lines += ["", "models (--model)", *(f"  {name}" for name in models.NAMES)]
+    lines += ["", "partitions (--partition)", *(f"  {name}" for name in partition.NAMES)]
+    lines += ["", "runtimes (--runtime)", *(f"  {name}" for name in runtime.NAMES)]
+    return "\n".join(lines)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def main(argv: Sequence[str]) -> int:
+    # TensorFlow reports its start-up at length; errors still come through as exceptions.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    values = flags.FlagValues()
+    define_flags(values)
+    if {"--help", "-help", "-h", "--helpfull"} & set(argv):
+        print(f"{__doc__}\nFlags:\n{values.get_help()}")
+        return 0
+    try:
+        rest = values(list(argv))
+        if len(rest) > 1:
+            raise ValueError(f"arguments must be flags. Received: {' '.join(rest[1:])}")
+        if values.list:
+            print(list_everything())
+            return 0
+        prepared = prepare(values)
+    except (flags.Error, ValueError) as error:
+        _say(f"error: {error}")
+        return 2
+    try:
+        return run(prepared)
+    except KeyboardInterrupt:
+        _say("stopped at once; what follows the last checkpoint is repeated by the next start")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

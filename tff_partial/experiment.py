@@ -1,0 +1,219 @@
+"""From names and numbers to a run: settings, model, process."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import models
+import tasks
+from tff_partial import local_training, model_spec, registry, schedules
+
+PRESETS = ("demo", "paper")
+DATA = ("auto", "embedded", "tfds")
+TIERS = ("strong", "moderate", "weak")
+TOKEN_MODELS = ("bilstm",)
+ANY_INPUT_MODELS = ("fedpmt_fcnn", "mlp_200", "mlp_100", "softmax")
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """A task and an algorithm with every setting that decides the result."""
+
+    task: Any
+    algo: str
+    preset: str
+    settings: Any
+    normalization: Optional[str]
+    augment: bool
+    seed: int
+    params: Mapping[str, Any]
+
+    def identity(self, data: Any) -> dict[str, Any]:
+        """The settings as they are written to config.json and compared on resumption."""
+        return {
+            "task": self.task.name,
+            "algo": self.algo,
+            "preset": self.preset,
+            "data": data.description,
+            **dataclasses.asdict(self.settings),
+            "normalization": self.normalization,
+            "augment": self.augment,
+            "seed": self.seed,
+            **{f"{self.algo}_{name}": value for name, value in self.params.items()},
+        }
+
+
+def create(
+    task: str,
+    algo: str,
+    preset: str = "demo",
+    paper: Optional[str] = None,
+    normalization: Optional[str] = None,
+    augment: bool = False,
+    seed: int = 0,
+    overrides: Optional[Mapping[str, Any]] = None,
+    params: Optional[Mapping[str, Any]] = None,
+) -> Experiment:
+    """Resolves a preset and what the user changed of it.
+
+    Args:
+      task: A key of `tasks.TASKS`.
+      algo: A key of the registry.
+      preset: `demo` or `paper`.
+      paper: Whose settings `preset='paper'` takes; the algorithm's own paper where it used this
+        task, else the task's default.
+      normalization: Of the model, where it has one.
+      augment: Whether to use the task's augmentation.
+      seed: Of everything random.
+      overrides: Fields of `tasks.Settings` that differ from the preset.
+      params: Hyperparameters of the algorithm that differ from its defaults.
+
+    Raises:
+      ValueError: In one line, what was expected and what was received.
+    """
+    chosen_task = _choose("task", task, tasks.TASKS)
+    algorithm = _choose("algo", algo, registry.ALGORITHMS)
+    _choose("preset", preset, dict.fromkeys(PRESETS))
+    if seed < 0:
+        raise ValueError(f"seed must not be negative. Received: seed={seed}")
+    base = chosen_task.demo
+    if preset == "paper":
+        base = chosen_task.papers[_paper(chosen_task, algorithm, paper)]
+    elif paper is not None:
+        raise ValueError(f"paper must be given with preset='paper' only. Received: paper={paper!r}")
+    changes = dict(overrides or {})
+    if "local_steps" in changes and "local_epochs" not in changes:
+        changes["local_epochs"] = None
+    if "local_epochs" in changes and "local_steps" not in changes:
+        changes["local_steps"] = None
+    if not algorithm.has_tiers:
+        _check_no_tiers(algo, changes.get("tiers", ""))
+        changes["tiers"] = ""
+    settings = dataclasses.replace(base, **changes)
+    _check_model(settings.model, chosen_task.input_shape, normalization)
+    schedules.create(settings.learning_rate)
+    experiment = Experiment(
+        chosen_task, algo, preset, settings, normalization, augment, seed, dict(params or {})
+    )
+    create_params(experiment)
+    if augment and chosen_task.augment is None:
+        raise ValueError(f"augment must be used with a task that has one. Received: task={task!r}")
+    return experiment
+
+
+def create_params(experiment: Experiment) -> Any:
+    """The algorithm's hyperparameters, its local training included."""
+    settings = experiment.settings
+    local = local_training.LocalTraining(
+        steps=settings.local_steps,
+        epochs=settings.local_epochs,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+    )
+    return registry.ALGORITHMS[experiment.algo].params(local=local, **experiment.params)
+
+
+def create_model(experiment: Experiment, data: Any) -> model_spec.ModelSpec:
+    """The model for the data that were loaded."""
+    settings, task = experiment.settings, experiment.task
+
+    def create_keras() -> Any:
+        return models.create(
+            settings.model,
+            data.input_shape,
+            data.num_classes,
+            settings.width,
+            experiment.normalization,
+        )
+
+    return model_spec.ModelSpec(
+        create_keras,
+        tuple(data.input_shape),
+        str(data.x_dtype),
+        preprocess=task.preprocess,
+        augment=task.augment if experiment.augment else None,
+        seed=experiment.seed,
+    )
+
+
+def create_process(experiment: Experiment, model: model_spec.ModelSpec) -> Any:
+    """The algorithm's process."""
+    return registry.ALGORITHMS[experiment.algo].build(model, create_params(experiment))
+
+
+def load_data(experiment: Experiment, data: str, data_dir: Optional[str], log: Any = print) -> Any:
+    """The task's data, divided among the clients.
+
+    Raises:
+      ValueError: If they cannot be had, or the paper's settings meet embedded data.
+    """
+    _choose("data", data, dict.fromkeys(DATA))
+    if experiment.preset == "paper" and data == "embedded":
+        raise ValueError(_PAPER_NEEDS_REAL_DATA + "Received: data='embedded'")
+    settings = experiment.settings
+    loaded = tasks.load(
+        experiment.task,
+        data=data,
+        data_dir=data_dir,
+        partition=settings.partition,
+        clients=settings.clients,
+        seed=experiment.seed,
+        log=log,
+    )
+    if experiment.preset == "paper" and not loaded.real:
+        raise ValueError(_PAPER_NEEDS_REAL_DATA + f"Received: {loaded.description}")
+    return loaded
+
+
+_PAPER_NEEDS_REAL_DATA = (
+    "preset='paper' must have the real data: --data=tfds downloads them, --data_dir names a "
+    "folder where they are prepared; --preset=demo runs on embedded data. "
+)
+
+
+def _choose(kind: str, name: str, known: Mapping[str, Any]) -> Any:
+    if name not in known:
+        raise ValueError(f"{kind} must be one of {sorted(known)}. Received: {kind}={name!r}")
+    return known[name]
+
+
+def _paper(task: Any, algorithm: registry.Algorithm, paper: Optional[str]) -> str:
+    if paper is not None:
+        _choose("paper", paper, task.papers)
+        return paper
+    return algorithm.paper if algorithm.paper in task.papers else task.default_paper
+
+
+def _check_no_tiers(algo: str, tiers: str) -> None:
+    if not tiers:
+        return
+    for entry in tiers.split(","):
+        name, _, count = entry.partition(":")
+        if name not in TIERS or not count.isdigit():
+            raise ValueError(f"tiers must be like 'strong:16,weak:112'. Received: tiers={tiers!r}")
+        if name != "strong":
+            raise ValueError(
+                f"tiers must be all strong for {algo}, which trains the whole model on every "
+                f"client. Received: tiers={tiers!r}"
+            )
+
+
+def _check_model(name: str, input_shape: Any, normalization: Optional[str]) -> None:
+    _choose("model", name, dict.fromkeys(models.NAMES))
+    if normalization is not None and name not in models.NORMALIZED:
+        raise ValueError(
+            f"normalization must be given for one of {sorted(models.NORMALIZED)}. "
+            f"Received: model={name!r}, normalization={normalization!r}"
+        )
+    images = len(input_shape) == 3
+    tokens = input_shape is not None and len(input_shape) == 1
+    fits = tokens if name in TOKEN_MODELS else images or name in ANY_INPUT_MODELS
+    if not fits:
+        raise ValueError(
+            f"model must fit the task's examples of shape {tuple(input_shape)}. "
+            f"Received: model={name!r}"
+        )

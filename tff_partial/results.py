@@ -1,0 +1,175 @@
+"""What a run leaves in its folder beside metrics: config.json, summary.json, curves.png, weights.
+
+The configuration has three parts: `settings` decide the result and must agree when a run is
+continued; `execution` (where and how it runs) may change; `versions` say what it ran with.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import Any, Optional
+
+import numpy as np
+
+VERSIONED = ("tensorflow-federated", "tensorflow", "keras", "numpy", "jax", "jaxlib")
+
+
+class ResultsError(ValueError):
+    """A results folder that cannot be used."""
+
+
+def prepare_folder(
+    path: str, settings: Mapping[str, Any], execution: Mapping[str, Any]
+) -> None:
+    """Creates the folder and its config.json, or checks that it belongs to the same run.
+
+    Raises:
+      ResultsError: If it cannot be written, or holds a run with other settings.
+    """
+    previous = _read_config(path)
+    if previous is not None:
+        differing = _differences(previous.get("settings", {}), settings)
+        if differing:
+            raise ResultsError(
+                f"output_dir must be new or hold a run with the same settings. Received: {path} "
+                f"with {'; '.join(differing)}"
+            )
+    elif os.path.isdir(path) and os.listdir(path):
+        raise ResultsError(
+            f"output_dir must be new, empty or a run's own folder. Received: {path}, which holds "
+            "other files and no config.json"
+        )
+    config = {"settings": settings, "execution": execution, "versions": versions()}
+    try:
+        os.makedirs(path, exist_ok=True)
+        write_json(os.path.join(path, "config.json"), config)
+    except OSError as error:
+        raise ResultsError(f"output_dir must be a folder that can be written. Received: {error}") from error
+
+
+def _read_config(path: str) -> Optional[dict[str, Any]]:
+    try:
+        with open(os.path.join(path, "config.json")) as file:
+            return json.load(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, json.JSONDecodeError) as error:
+        raise ResultsError(f"config.json must be readable. Received: {error}") from error
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    new = json.loads(json.dumps(new))
+    names = sorted({*old, *new})
+    return [
+        f"{name}={old.get(name)!r} there, {new.get(name)!r} now"
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result depends on, and the revision of this project."""
+    found = {name: metadata.version(name) for name in VERSIONED}
+    return {"python": platform.python_version(), "revision": _revision(), **found}
+
+
+def _revision() -> str:
+    folder = os.path.dirname(os.path.abspath(__file__))
+    command = ["git", "-C", folder, "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+
+
+def write_json(path: str, value: Any) -> None:
+    """Writes beside the file and renames, so that a reader never sees half of it."""
+    temporary = f"{path}_temp"
+    with open(temporary, "w") as file:
+        json.dump(value, file, indent=2)
+        file.write("\n")
+    os.replace(temporary, path)
+
+
+def read_metrics(path: str) -> list[dict[str, Any]]:
+    """The rows of a run's metrics.csv: floats, None where a cell is empty."""
+    try:
+        with open(os.path.join(path, "metrics.csv"), newline="") as file:
+            rows = list(csv.DictReader(file))
+    except FileNotFoundError:
+        return []
+    return [{k: float(v) if v else None for k, v in row.items()} for row in rows]
+
+
+def summarize(
+    settings: Mapping[str, Any], data: str, rows: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The summary of a run from its metrics."""
+    evaluated = [(int(r["round"]), r["test_accuracy"]) for r in rows if r["test_accuracy"] is not None]
+    target = settings.get("target_accuracy")
+    reached = [done for done, accuracy in evaluated if target and accuracy >= target]
+    return {
+        "task": settings["task"],
+        "algo": settings["algo"],
+        "data": data,
+        "rounds": len(rows),
+        "final_test_accuracy": evaluated[-1][1] if evaluated else None,
+        "best_test_accuracy": max((a for _, a in evaluated), default=None),
+        "target_accuracy": target,
+        "rounds_to_target": reached[0] if reached else None,
+        "seconds_per_round_median": (
+            statistics.median(r["seconds"] for r in rows) if rows else None
+        ),
+    }
+
+
+def format_table(values: Mapping[str, Any]) -> str:
+    """Two columns for the terminal."""
+
+    def text(value: Any) -> str:
+        if value is None:
+            return "-"
+        return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+    width = max(len(name) for name in values)
+    return "\n".join(f"{name:<{width}}  {text(value)}" for name, value in values.items())
+
+
+def plot_curves(path: str, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Loss and accuracy against rounds, training and test, as a PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, name in zip(figure.subplots(1, 2), ("loss", "accuracy")):
+        for kind in ("train", "test"):
+            points = [(r["round"], r[f"{kind}_{name}"]) for r in rows]
+            points = [(x, y) for x, y in points if y is not None]
+            marker = "o" if len(points) < 2 else None
+            axes.plot(*zip(*points), label=kind, marker=marker)
+        axes.set_xlabel("round")
+        axes.set_ylabel(name)
+        axes.grid(alpha=0.3)
+        axes.legend()
+    figure.suptitle(title)
+    temporary = f"{path}_temp.png"
+    figure.savefig(temporary, dpi=110)
+    os.replace(temporary, path)
+
+
+def save_weights(path: str, names: Sequence[str], values: Sequence[Any]) -> None:
+    """The model's weights by name, as an .npz file."""
+    temporary = f"{path}_temp.npz"
+    arrays = {f"{i:03d} {name}": np.asarray(v) for i, (name, v) in enumerate(zip(names, values))}
+    np.savez(temporary, **arrays)
+    os.replace(temporary, path)

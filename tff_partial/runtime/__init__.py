@@ -1,0 +1,69 @@
+"""Where TFF computations run: in this process, in a C++ worker beside it, or on other hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from tff_partial.lazy import tff
+
+NAMES = ("in_process", "local_cpp", "remote")
+
+
+def check(
+    name: str, workers: Sequence[str] = (), client_parallelism: Optional[int] = None
+) -> None:
+    """Raises a ValueError if the name is unknown or an option does not belong to it."""
+    if name not in NAMES:
+        raise ValueError(f"runtime must be one of {NAMES}. Received: runtime={name!r}")
+    if bool(workers) != (name == "remote"):
+        raise ValueError(
+            "workers must be given with runtime='remote' and only there. "
+            f"Received: runtime={name!r}, workers={list(workers)}"
+        )
+    if client_parallelism is not None and (name != "in_process" or client_parallelism < 1):
+        raise ValueError(
+            "client_parallelism must be positive and given with runtime='in_process' only. "
+            f"Received: runtime={name!r}, client_parallelism={client_parallelism}"
+        )
+
+
+def create(
+    name: str = "in_process",
+    workers: Sequence[str] = (),
+    client_parallelism: Optional[int] = None,
+) -> Any:
+    """Returns a TFF execution context; `close()` it when it is no longer needed.
+
+    Args:
+      name: One of NAMES.
+      workers: For `remote`: addresses, host:port each.
+      client_parallelism: For `in_process`: clients that train at the same time; as many as there
+        are cores, or one on a GPU, by default.
+
+    Raises:
+      ValueError: If the name is unknown or an option does not belong to it.
+    """
+    check(name, workers, client_parallelism)
+    if name == "in_process":
+        from tff_partial.runtime import in_process
+
+        return in_process.InProcessContext(client_parallelism=client_parallelism)
+    if name == "local_cpp":
+        from tff_partial.runtime import local_cpp
+
+        return local_cpp.create_context()
+    from tff_partial.runtime import remote
+
+    return remote.create_context(workers)
+
+
+def set_default(
+    name: str = "in_process",
+    workers: Sequence[str] = (),
+    client_parallelism: Optional[int] = None,
+) -> Any:
+    """Makes all TFF computations run on this runtime from now on; returns the context."""
+    context = create(name, workers, client_parallelism)
+    tff.framework.set_default_context(context)
+    return context

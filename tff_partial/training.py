@@ -1,0 +1,193 @@
+"""The round loop: sampling, evaluation, progress, metrics, checkpoints.
+
+For round t = 1 .. rounds:  draw the cohort, build its records, call the process, evaluate when due,
+write a row of metrics.csv, checkpoint when due. All randomness is a function of (seed, t), so a
+run that goes on from a checkpoint repeats what it would have done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import glob
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from tff_partial import records
+from tff_partial.evaluation import Evaluation
+from tff_partial.lazy import tf, tff
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What the loop does, whatever the algorithm.
+
+    Attributes:
+      rounds: Number of rounds.
+      clients_per_round: Size of the cohort.
+      seed: Of the sampling and of the clients' batches.
+      eval_every: Rounds between evaluations; the last round is always evaluated.
+      checkpoint_every: Rounds between checkpoints; the last round always has one.
+    """
+
+    rounds: int
+    clients_per_round: int
+    seed: int = 0
+    eval_every: int = 1
+    checkpoint_every: int = 10
+
+
+class Interrupted(Exception):
+    """The user or the system asked the run to stop; its files are complete up to `rounds`."""
+
+    def __init__(self, rounds: int, signal_number: int) -> None:
+        super().__init__(f"stopped after round {rounds}")
+        self.rounds = rounds
+        self.signal_number = signal_number
+
+
+def sample_clients(num_clients: int, cohort: int, round_num: int, seed: int) -> np.ndarray:
+    """The cohort of a round: `cohort` different client ids, in random order."""
+    generator = np.random.default_rng([seed, round_num])
+    return generator.choice(num_clients, cohort, replace=False)
+
+
+def train(
+    process: Any,
+    data: Any,
+    evaluate: Callable[[Any], Evaluation],
+    plan: Plan,
+    output_dir: str,
+    on_round: Callable[[int, Mapping[str, Any]], None] = lambda round_num, row: None,
+    tier_of: Callable[[int], int] = lambda client_id: 0,
+) -> Any:
+    """Trains, going on from the last checkpoint in `output_dir` if there is one.
+
+    Args:
+      process: A `tff.learning.templates.LearningProcess` over records.
+      data: The clients' data: `num_clients` and `client(i) -> (x, y)`.
+      evaluate: Model weights -> loss and accuracy on held-out data.
+      plan: What to do.
+      output_dir: Where metrics.csv, tensorboard/ and checkpoints/ go.
+      on_round: Called with the number of rounds done and the row of metrics, and once before
+        the first round with the number that is already done and an empty row.
+      tier_of: Client id -> index of its tier.
+
+    Returns:
+      The final model weights.
+
+    Raises:
+      Interrupted: On SIGINT or SIGTERM, after the round under way and its checkpoint.
+    """
+    outputs = _Outputs(output_dir)
+    state = process.initialize()
+    done, state = outputs.restore(state)
+    on_round(done, {})
+    with _StopSignals() as stop:
+        for round_num in range(done, plan.rounds):
+            started = time.monotonic()
+            cohort = sample_clients(data.num_clients, plan.clients_per_round, round_num, plan.seed)
+            client_records = [
+                records.create_record(*data.client(i), i, round_num, plan.seed, tier_of(i))
+                for i in map(int, cohort)
+            ]
+            output = process.next(state, client_records)
+            state, done = output.state, round_num + 1
+            last = done == plan.rounds
+            test = None
+            if last or done % plan.eval_every == 0:
+                test = evaluate(process.get_model_weights(state))
+            row = _row(output.metrics, test, time.monotonic() - started)
+            outputs.write_row(done, row)
+            if last or stop.signal or done % plan.checkpoint_every == 0:
+                outputs.checkpoint(done, state)
+            on_round(done, row)
+            if stop.signal and not last:
+                raise Interrupted(done, stop.signal)
+    return process.get_model_weights(state)
+
+
+def _row(metrics: Any, test: Optional[Evaluation], seconds: float) -> Mapping[str, Any]:
+    """A row of metrics.csv; what was not evaluated in this round is empty."""
+    return collections.OrderedDict(
+        **{name: value for name, value in metrics["client_work"].items()},
+        test_loss=test.loss if test else "",
+        test_accuracy=test.accuracy if test else "",
+        seconds=round(seconds, 4),
+    )
+
+
+class _Outputs:
+    """metrics.csv, TensorBoard and checkpoints, by tff.program's managers.
+
+    Each file appears complete or not at all: the managers write beside it and rename. What a
+    killed run left of such a write is removed.
+    """
+
+    def __init__(self, output_dir: str) -> None:
+        checkpoints = os.path.join(output_dir, "checkpoints")
+        metrics = os.path.join(output_dir, "metrics.csv")
+        for leftover in glob.glob(metrics + "_temp*"):
+            os.remove(leftover)
+        for leftover in glob.glob(os.path.join(checkpoints, "*_temp*")):
+            shutil.rmtree(leftover)
+        self._loop = asyncio.new_event_loop()
+        # WRITE, not APPEND: a kill in the middle of an append leaves half a row.
+        self._csv = tff.program.CSVFileReleaseManager(
+            metrics, save_mode=tff.program.CSVSaveMode.WRITE, key_fieldname="round"
+        )
+        self._tensorboard = tff.program.TensorBoardReleaseManager(
+            os.path.join(output_dir, "tensorboard")
+        )
+        self._states = tff.program.FileProgramStateManager(
+            checkpoints, prefix="round_", keep_total=2, keep_first=False
+        )
+
+    def restore(self, initial_state: Any) -> tuple[int, Any]:
+        """The number of rounds done and the state after them; rows of later rounds go."""
+        versions = self._loop.run_until_complete(self._states.get_versions())
+        if not versions:
+            return 0, initial_state
+        flat = tf.nest.flatten(initial_state)
+        loaded = self._loop.run_until_complete(self._states.load(versions[-1], flat))
+        return versions[-1], tf.nest.pack_sequence_as(initial_state, loaded)
+
+    def write_row(self, done: int, row: Mapping[str, Any]) -> None:
+        # Releasing a key removes the rows of that key and later ones first.
+        self._loop.run_until_complete(self._csv.release(row, done))
+        self._loop.run_until_complete(self._tensorboard.release(row, done))
+
+    def checkpoint(self, done: int, state: Any) -> None:
+        self._loop.run_until_complete(self._states.save(tf.nest.flatten(state), done))
+
+
+class _StopSignals:
+    """Remembers the first SIGINT or SIGTERM; a second one ends the process as usual."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> _StopSignals:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._remember)
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
+    def _remember(self, number: int, frame: Optional[FrameType]) -> None:
+        self.signal = number
+        self.__exit__()
