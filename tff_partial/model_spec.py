@@ -107,9 +107,10 @@ class Model:
     def __init__(self, spec: ModelSpec, keras_model: Any) -> None:
         self.spec = spec
         self.blocks: list[Any] = list(keras_model.layers)
-        shape = [None, *spec.input_shape]
-        if not keras_model.built:
-            keras_model.build(shape)
+        if not all(block.built for block in self.blocks):
+            # Called rather than `build`-ed: a Sequential in a Sequential has no variables else.
+            example = tf.zeros([1, *spec.input_shape], spec.input_dtype)
+            self.forward(self.preprocess(example), training=False)
         self.trainable: list[Any] = [v for b in self.blocks for v in b.trainable_variables]
         self.statistics: list[Any] = [v for b in self.blocks for v in b.non_trainable_variables]
         self._dropout_seed = tf.Variable([0, 0], trainable=False, dtype=tf.int32)
@@ -162,13 +163,20 @@ def _as_struct(weights: Any) -> Any:
     return tff.learning.models.ModelWeights(list(weights.trainable), list(weights.non_trainable))
 
 
+class _Seeds(random.Random):
+    """Keras asks for an integer up to the float 1e9, which Python has deprecated."""
+
+    def randint(self, a: float, b: float) -> int:
+        return super().randint(int(a), int(b))
+
+
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """Makes Keras's initialisers draw from `seed`, leaving the caller's randomness alone."""
     from keras.src import backend
 
     generator = getattr(backend._SEED_GENERATOR, "generator", None)
-    backend._SEED_GENERATOR.generator = random.Random(seed)
+    backend._SEED_GENERATOR.generator = _Seeds(seed)
     try:
         yield
     finally:

@@ -14,6 +14,7 @@ import glob
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -191,3 +192,4 @@ class _StopSignals:
     def _remember(self, number: int, frame: Optional[FrameType]) -> None:
         self.signal = number
         self.__exit__()
+        print("\nstopping after this round; once more stops at once", file=sys.stderr)

@@ -1,0 +1,153 @@
+"""The batches and the local loop, eagerly, against NumPy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import tiny
+from tff_partial import local_training, model_spec, parts
+from tff_partial.local_training import BatchOrder, LocalTraining
+
+
+def batches(local, n, seed=(1, 2)):
+    order = BatchOrder(local, tf.constant(n), tf.constant(seed))
+    return [order.indices(tf.constant(s)).numpy() for s in range(int(order.num_steps))]
+
+
+def test_steps_cut_full_batches_from_a_chain_of_shuffles():
+    drawn = batches(LocalTraining(steps=7, batch_size=4), 10)
+    assert [len(b) for b in drawn] == [4] * 7
+    chain = np.concatenate(drawn)
+    for start in (0, 10):
+        assert sorted(chain[start : start + 10]) == list(range(10))
+    assert list(chain[:10]) != list(chain[10:20])
+
+
+def test_more_than_the_data_in_one_batch():
+    drawn = batches(LocalTraining(steps=2, batch_size=8), 3)
+    assert [len(b) for b in drawn] == [8, 8]
+    assert sorted(np.concatenate(drawn)[:3]) == [0, 1, 2]
+
+
+def test_epochs_cut_each_shuffle_by_itself():
+    drawn = batches(LocalTraining(epochs=2, batch_size=4), 10)
+    assert [len(b) for b in drawn] == [4, 4, 2, 4, 4, 2]
+    for epoch in (drawn[:3], drawn[3:]):
+        assert sorted(np.concatenate(epoch)) == list(range(10))
+
+
+@pytest.mark.parametrize("mode", ["steps", "epochs"])
+def test_no_data_no_steps(mode):
+    assert batches(LocalTraining(**{mode: 3}, batch_size=4), 0) == []
+
+
+def test_batches_follow_the_seed():
+    local = LocalTraining(epochs=1, batch_size=50)
+    assert np.array_equal(batches(local, 50)[0], batches(local, 50)[0])
+    assert not np.array_equal(batches(local, 50)[0], batches(local, 50, (1, 3))[0])
+
+
+def numpy_softmax_training(x, y, kernel, bias, drawn, lr, momentum, weight_decay, clip=None):
+    """Momentum SGD of softmax regression, written without the code under test."""
+    kernel, bias = kernel.astype(np.float64), bias.astype(np.float64)
+    kernel_velocity, bias_velocity = np.zeros_like(kernel), np.zeros_like(bias)
+    loss_sum = 0.0
+    for batch in drawn:
+        logits = x[batch] @ kernel + bias
+        p = np.exp(logits - logits.max(1, keepdims=True))
+        p /= p.sum(1, keepdims=True)
+        loss_sum -= np.log(p[np.arange(len(batch)), y[batch]]).sum()
+        p[np.arange(len(batch)), y[batch]] -= 1
+        dk, db = x[batch].T @ p / len(batch) + weight_decay * kernel, p.mean(0)
+        if clip is not None:
+            norm = np.sqrt((dk**2).sum() + (db**2).sum())
+            dk, db = dk * min(1, clip / norm), db * min(1, clip / norm)
+        kernel_velocity = momentum * kernel_velocity + dk
+        bias_velocity = momentum * bias_velocity + db
+        kernel, bias = kernel - lr * kernel_velocity, bias - lr * bias_velocity
+    return kernel, bias, loss_sum
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"steps": 9},
+        {"epochs": 2, "momentum": 0.9},
+        {"steps": 9, "momentum": 0.5, "weight_decay": 0.1},
+        {"epochs": 1, "weight_decay": 0.01, "clip_norm": 0.2},
+    ],
+)
+def test_local_loop_equals_numpy(settings):
+    local = LocalTraining(batch_size=4, learning_rate=0.2, **settings)
+    softmax = model_spec.ModelSpec(
+        lambda: tf.keras.Sequential([tf.keras.layers.Dense(tiny.CLASSES)]), (tiny.FEATURES,)
+    )
+    model = softmax.instantiate()
+    kernel, bias = (v.numpy() for v in model.trainable)
+    ((x, y),) = tiny.client_data(sizes=(10,))
+    record = tiny.cohort([(x, y)])[0].get_single_element()
+    train = tf.function(local_training.build(model, parts.everything(model), local))
+    initial = tf.nest.map_structure(tf.convert_to_tensor, model.weights)
+    sums = train(initial, record, tf.constant(0.2))
+    expected_kernel, expected_bias, loss_sum = numpy_softmax_training(
+        x,
+        y,
+        kernel,
+        bias,
+        batches(local, 10, record["seed"].numpy()),
+        0.2,
+        local.momentum,
+        local.weight_decay,
+        local.clip_norm,
+    )
+    np.testing.assert_allclose(model.trainable[0], expected_kernel, atol=1e-6)
+    np.testing.assert_allclose(model.trainable[1], expected_bias, atol=1e-6)
+    assert float(sums["loss"]) == pytest.approx(loss_sum, rel=1e-5)
+
+
+def test_gradient_fn_changes_the_gradient():
+    model = tiny.spec().instantiate()
+    initial = tf.nest.map_structure(tf.convert_to_tensor, model.weights)
+    record = tiny.cohort(tiny.client_data())[0].get_single_element()
+    train = local_training.build(
+        model,
+        parts.everything(model),
+        LocalTraining(steps=1),
+        lambda gradients, weights, start: [tf.ones_like(g) for g in gradients],
+    )
+    tf.function(train)(initial, record, tf.constant(0.5))
+    for variable, start in zip(model.trainable, initial.trainable):
+        np.testing.assert_allclose(variable, start - 0.5, atol=1e-6)
+
+
+def test_dropout_is_a_function_of_the_record():
+    dropout = model_spec.ModelSpec(
+        lambda: tf.keras.Sequential([tf.keras.layers.Dropout(0.5), tf.keras.layers.Dense(3)]), (5,)
+    )
+    model = dropout.instantiate()
+    x = tf.ones([4, 5])
+    outputs = []
+    for seed in ([1, 1], [1, 1], [1, 2]):
+        model.set_dropout_seed(seed)
+        outputs.append(model.forward(x, training=True).numpy())
+    assert np.array_equal(outputs[0], outputs[1])
+    assert not np.array_equal(outputs[0], outputs[2])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"steps": 1, "epochs": 1},
+        {"steps": 0},
+        {"epochs": -1},
+        {"steps": 1, "batch_size": 0},
+        {"steps": 1, "momentum": 1.0},
+        {"steps": 1, "weight_decay": -1.0},
+        {"steps": 1, "learning_rate": 0},
+        {"steps": 1, "clip_norm": 0.0},
+    ],
+)
+def test_bad_settings_are_refused(settings):
+    with pytest.raises(ValueError, match="Received"):
+        LocalTraining(**settings)
