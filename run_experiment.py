@@ -273,7 +273,8 @@ def list_everything() -> str:
     lines += [f"  {name:<20}{a.title}" for name, a in registry.ALGORITHMS.items()]
     lines += ["", "tasks (--task)"]
     lines += [
-        f"  {name:<20}{t.description}; papers: {', '.join(t.papers)}" for name, t in tasks.TASKS.items()
+        f"  {name:<20}{t.description}; papers: {', '.join(t.papers)}"
+        for name, t in tasks.TASKS.items()
     ]
     lines += ["", "models (--model)", *(f"  {name}" for name in models.NAMES)]
     lines += ["", "partitions (--partition)", *(f"  {name}" for name in partition.NAMES)]

@@ -1,13 +1,13 @@
 """The one client loop; algorithms hook into it.
 
-    w <- w_0;  v <- 0
-    for each local step:
-        b <- next batch of a shuffle of the client's examples
-        g <- gradient of the mean loss over b at w, + weight_decay * w for kernels
-        g <- gradient_fn(g, w, w_0)                          (an algorithm's own term)
-        v <- momentum * v + g
-        w <- w - eta * v
-    return w - w_0
+w <- w_0;  v <- 0
+for each local step:
+    b <- next batch of a shuffle of the client's examples
+    g <- gradient of the mean loss over b at w, + weight_decay * w for kernels
+    g <- gradient_fn(g, w, w_0)                          (an algorithm's own term)
+    v <- momentum * v + g
+    w <- w - eta * v
+return w - w_0
 """
 
 from __future__ import annotations

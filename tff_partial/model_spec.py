@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import inspect
 import random
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, Optional
 
@@ -45,7 +46,7 @@ class ModelSpec:
 
     def instantiate(self) -> Model:
         """Builds the model with variables of its own, initial values determined by `seed`."""
-        with _seeded(self.seed):
+        with _keras_of_tf2(), _seeded(self.seed):
             return Model(self, self.create_keras())
 
     @functools.cached_property
@@ -83,9 +84,10 @@ class ModelSpec:
         clients hold them, `preprocess` included.
         """
         model = self.instantiate()
-        layers = [tf.keras.layers.Lambda(model.preprocess), *model.blocks]
-        keras_model = tf.keras.Sequential(layers)
-        keras_model.build([None, *self.input_shape])
+        with _keras_of_tf2():
+            layers = [tf.keras.layers.Lambda(model.preprocess), *model.blocks]
+            keras_model = tf.keras.Sequential(layers)
+            keras_model.build([None, *self.input_shape])
         binary = keras_model.compute_output_shape([None, *self.input_shape])[-1] == 1
         kind = tf.keras.losses
         loss = kind.BinaryCrossentropy if binary else kind.SparseCategoricalCrossentropy
@@ -93,12 +95,15 @@ class ModelSpec:
         if not binary:
             accuracy = tf.keras.metrics.SparseCategoricalAccuracy("accuracy")
         x = tf.TensorSpec([None, *self.input_shape], self.input_dtype)
-        return tff.learning.models.from_keras_model(
-            keras_model,
-            loss=loss(from_logits=True),
-            input_spec=(x, tf.TensorSpec([None, 1] if binary else [None], tf.int32)),
-            metrics=[accuracy],
-        )
+        with warnings.catch_warnings():
+            # That TFF does not train batch-norm statistics is no concern of an evaluation.
+            warnings.filterwarnings("ignore", "Batch Normalization contains")
+            return tff.learning.models.from_keras_model(
+                keras_model,
+                loss=loss(from_logits=True),
+                input_spec=(x, tf.TensorSpec([None, 1] if binary else [None], tf.int32)),
+                metrics=[accuracy],
+            )
 
 
 class Model:
@@ -126,9 +131,10 @@ class Model:
 
     def forward(self, x: Any, training: bool, blocks: Optional[Sequence[Any]] = None) -> Any:
         """Runs `blocks` (all by default) one after the other."""
-        for block in self.blocks if blocks is None else blocks:
-            takes_training = "training" in inspect.signature(block.call).parameters
-            x = block(x, training=training) if takes_training else block(x)
+        with _keras_of_tf2():
+            for block in self.blocks if blocks is None else blocks:
+                takes_training = "training" in inspect.signature(block.call).parameters
+                x = block(x, training=training) if takes_training else block(x)
         return x
 
     def assign(self, weights: Any) -> None:
@@ -161,6 +167,25 @@ class Model:
 
 def _as_struct(weights: Any) -> Any:
     return tff.learning.models.ModelWeights(list(weights.trainable), list(weights.non_trainable))
+
+
+@contextlib.contextmanager
+def _keras_of_tf2() -> Iterator[None]:
+    """Makes Keras behave as in TF 2 while TFF traces.
+
+    In the plain graphs that TFF traces, Keras takes itself to be in TF 1: it swaps the base
+    classes of all layers, so that models made before or outside stop working, rules out cuDNN
+    LSTMs, and builds twice as many operations. What it asks is this one function.
+    """
+    from keras.src import backend
+
+    compat = backend.tf.compat.v1
+    asked = compat.executing_eagerly_outside_functions
+    compat.executing_eagerly_outside_functions = lambda: True
+    try:
+        yield
+    finally:
+        compat.executing_eagerly_outside_functions = asked
 
 
 class _Seeds(random.Random):

@@ -1,9 +1,9 @@
 """Composes `tff.learning` processes from what an algorithm says of itself.
 
-    distributor: the server's weights to every client
-    client work: the local loop on the client's part; its delta, and a weight for each variable
-    aggregator:  the mean over contributors (aggregation.py)
-    finalizer:   weights + server_learning_rate * mean, trainable and statistics alike
+distributor: the server's weights to every client
+client work: the local loop on the client's part; its delta, and a weight for each variable
+aggregator:  the mean over contributors (aggregation.py)
+finalizer:   weights + server_learning_rate * mean, trainable and statistics alike
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def build_learning_process(
 
 def check_weighting(weighting: str) -> None:
     if weighting not in WEIGHTINGS:
-        raise ValueError(f"weighting must be one of {WEIGHTINGS}. Received: weighting={weighting!r}")
+        raise ValueError(
+            f"weighting must be one of {WEIGHTINGS}. Received: weighting={weighting!r}"
+        )
 
 
 def build_initial_weights(model: ModelSpec) -> Any:
@@ -121,9 +123,7 @@ def build_client_work(
     return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
 
 
-def client_result(
-    model: Model, part: parts.Part, initial: Any, record: Any, weighting: str
-) -> Any:
+def client_result(model: Model, part: parts.Part, initial: Any, record: Any, weighting: str) -> Any:
     """What a client sends: its delta, and for each variable its weight in the mean.
 
     A variable outside the client's part has weight 0, as has a client without examples.

@@ -25,9 +25,7 @@ class ResultsError(ValueError):
     """A results folder that cannot be used."""
 
 
-def prepare_folder(
-    path: str, settings: Mapping[str, Any], execution: Mapping[str, Any]
-) -> None:
+def prepare_folder(path: str, settings: Mapping[str, Any], execution: Mapping[str, Any]) -> None:
     """Creates the folder and its config.json, or checks that it belongs to the same run.
 
     Raises:
@@ -51,7 +49,9 @@ def prepare_folder(
         os.makedirs(path, exist_ok=True)
         write_json(os.path.join(path, "config.json"), config)
     except OSError as error:
-        raise ResultsError(f"output_dir must be a folder that can be written. Received: {error}") from error
+        raise ResultsError(
+            f"output_dir must be a folder that can be written. Received: {error}"
+        ) from error
 
 
 def _read_config(path: str) -> Optional[dict[str, Any]]:
@@ -114,7 +114,9 @@ def summarize(
     settings: Mapping[str, Any], data: str, rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """The summary of a run from its metrics."""
-    evaluated = [(int(r["round"]), r["test_accuracy"]) for r in rows if r["test_accuracy"] is not None]
+    evaluated = [
+        (int(r["round"]), r["test_accuracy"]) for r in rows if r["test_accuracy"] is not None
+    ]
     target = settings.get("target_accuracy")
     reached = [done for done, accuracy in evaluated if target and accuracy >= target]
     return {

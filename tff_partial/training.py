@@ -120,7 +120,7 @@ def train(
 def _row(metrics: Any, test: Optional[Evaluation], seconds: float) -> Mapping[str, Any]:
     """A row of metrics.csv; what was not evaluated in this round is empty."""
     return collections.OrderedDict(
-        **{name: value for name, value in metrics["client_work"].items()},
+        **metrics["client_work"],
         test_loss=test.loss if test else "",
         test_accuracy=test.accuracy if test else "",
         seconds=round(seconds, 4),

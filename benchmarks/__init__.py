@@ -1,0 +1,1 @@
+"""Scripts that measure ratios within one run; see docs/benchmarks.md."""

@@ -1,0 +1,66 @@
+"""The normalisations that a convolutional model can be built with.
+
+| name     | in training                   | in evaluation                  |
+|----------|-------------------------------|--------------------------------|
+| `batch`  | batch statistics, tracks them | moving statistics              |
+| `static` | batch statistics, no tracking | moving statistics, set outside |
+| `group`  | statistics of one example     | the same                       |
+| `none`   | nothing                       | nothing                        |
+
+`static` is the static batch normalisation of HeteroFL (Diao et al., 2021, arXiv:2010.01264).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+@tf.keras.utils.register_keras_serializable("models")
+class StaticBatchNormalization(tf.keras.layers.BatchNormalization):
+    """Batch normalisation whose moving statistics never change in training.
+
+    It has the variables of `tf.keras.layers.BatchNormalization`; whoever evaluates the model
+    assigns `moving_mean` and `moving_variance`, e.g. from one pass over the clients' data.
+    """
+
+    def add_update(self, updates: Any) -> None:
+        """Drops the updates of the moving statistics that the training call registers."""
+
+
+def groups(channels: int) -> int:
+    """Returns the largest divisor of `channels` that is at most 32 and at most channels / 2.
+
+    Two channels a group at least: a group of one value, a channel of a 1x1 map, would be zero.
+    """
+    limit = max(1, min(32, channels // 2))
+    return next(size for size in range(limit, 0, -1) if channels % size == 0)
+
+
+def layers(kind: str, name: str, channels: int, gamma: str = "ones") -> list[tf.keras.layers.Layer]:
+    """Returns the normalisation as a list of one layer, or of none for `none`.
+
+    Args:
+      kind: `batch`, `static`, `group` or `none`.
+      name: name of the layer.
+      channels: channels of its input.
+      gamma: initialiser of the scale.
+
+    Raises:
+      ValueError: if `kind` is none of these.
+    """
+    if kind == "batch":
+        return [tf.keras.layers.BatchNormalization(gamma_initializer=gamma, name=name)]
+    if kind == "static":
+        return [StaticBatchNormalization(gamma_initializer=gamma, name=name)]
+    if kind == "group":
+        return [
+            tf.keras.layers.GroupNormalization(groups(channels), gamma_initializer=gamma, name=name)
+        ]
+    if kind == "none":
+        return []
+    raise ValueError(
+        "normalization must be one of ['batch', 'static', 'group', 'none']. "
+        f"Received: normalization={kind!r}"
+    )

@@ -1,0 +1,185 @@
+"""Residual networks for small images.
+
+ResNet: He et al., 2016, arXiv:1512.03385. Pre-activation: He et al., 2016, arXiv:1603.05027.
+Convolutions have no bias where a normalisation follows. Which blocks have a 1x1 convolution on
+the shortcut is decided at full width, so that a narrow model has the variables of the full one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from models import blocks
+from models import normalization as norm
+from models.blocks import Block, Shape
+
+
+def conv2d(
+    name: str, filters: int, kernel: int, stride: int, normalization: str
+) -> tf.keras.layers.Layer:
+    """Returns a 'same' convolution, with a bias only if nothing is normalised."""
+    return tf.keras.layers.Conv2D(
+        filters,
+        kernel,
+        strides=stride,
+        padding="same",
+        use_bias=normalization == "none",
+        name=name,
+    )
+
+
+def residual(
+    name: str, filters: int, stride: int, projection: bool, normalization: str, gamma: str
+) -> Block:
+    """Returns relu(shortcut(x) + norm(conv(relu(norm(conv(x)))))).
+
+    `gamma` initialises the scale of the second normalisation; with 'zeros' the block starts as
+    its shortcut.
+    """
+
+    def conv_norm(suffix: str, x: Any, kernel: int, stride: int, gamma: str = "ones") -> Any:
+        x = conv2d(f"{name}_conv{suffix}", filters, kernel, stride, normalization)(x)
+        return blocks.apply(norm.layers(normalization, f"{name}_norm{suffix}", filters, gamma), x)
+
+    def make(shape: Shape) -> tf.keras.Model:
+        x = tf.keras.Input(shape)
+        y = conv_norm("1", x, 3, stride)
+        y = tf.keras.layers.ReLU(name=f"{name}_relu1")(y)
+        y = conv_norm("2", y, 3, 1, gamma)
+        shortcut = conv_norm("_shortcut", x, 1, stride) if projection else x
+        y = tf.keras.layers.Add(name=f"{name}_add")([y, shortcut])
+        return tf.keras.Model(x, tf.keras.layers.ReLU(name=f"{name}_relu2")(y), name=name)
+
+    return make
+
+
+def preact_residual(
+    name: str, filters: int, stride: int, projection: bool, normalization: str
+) -> Block:
+    """Returns shortcut + conv(relu(norm(conv(a)))) with a = relu(norm(x)).
+
+    The shortcut is x, or with `projection` a 1x1 convolution of a.
+    """
+
+    def norm_relu(index: int, x: Any) -> Any:
+        x = blocks.apply(norm.layers(normalization, f"{name}_norm{index}", x.shape[-1]), x)
+        return tf.keras.layers.ReLU(name=f"{name}_relu{index}")(x)
+
+    def make(shape: Shape) -> tf.keras.Model:
+        x = tf.keras.Input(shape)
+        a = norm_relu(1, x)
+        y = conv2d(f"{name}_conv1", filters, 3, stride, normalization)(a)
+        y = conv2d(f"{name}_conv2", filters, 3, 1, normalization)(norm_relu(2, y))
+        if projection:
+            x_or_a = conv2d(f"{name}_conv_shortcut", filters, 1, stride, normalization)(a)
+        else:
+            x_or_a = x
+        return tf.keras.Model(x, tf.keras.layers.Add(name=f"{name}_add")([y, x_or_a]), name=name)
+
+    return make
+
+
+def stem(filters: int, normalization: str) -> Block:
+    """Returns a 3x3 convolution, normalisation and ReLU."""
+    return blocks.chain(
+        "stem",
+        conv2d("stem_conv", filters, 3, 1, normalization),
+        *norm.layers(normalization, "stem_norm", filters),
+        tf.keras.layers.ReLU(name="stem_relu"),
+    )
+
+
+def create_resnet20(
+    input_shape: Shape, num_classes: int, width: float = 1.0, normalization: str = "batch"
+) -> tf.keras.Sequential:
+    """ResNet-20: 3x3x16, then 3 residual blocks each of 16, 32 and 64 channels, pooling, dense.
+
+    As EmbracingFL's parameter counts imply it: a 1x1 convolution with normalisation on the
+    shortcut of the first block of every stage, the first stage included. The second
+    normalisation of a block starts with gamma 0.
+    """
+    parts = [stem(blocks.scale(width, 16), normalization)]
+    for stage, channels in enumerate((16, 32, 64), 1):
+        filters = blocks.scale(width, channels)
+        for index in range(1, 4):
+            first = index == 1
+            stride = 2 if first and stage > 1 else 1
+            name = f"stage{stage}_block{index}"
+            parts.append(residual(name, filters, stride, first, normalization, gamma="zeros"))
+    parts.append(blocks.pooled_head("head", num_classes))
+    return blocks.sequential("resnet20", input_shape, parts)
+
+
+def create_resnet18(
+    input_shape: Shape, num_classes: int, width: float = 1.0, normalization: str = "batch"
+) -> tf.keras.Sequential:
+    """ResNet-18 for CIFAR (FedUMF): 3x3x64, 2 residual blocks each of 64, 128, 256, 512, dense.
+
+    The stem has stride 1 and no pooling. The shortcut is the identity in the first stage and
+    a 1x1 convolution with normalisation in the first block of the others.
+    """
+    parts = [stem(blocks.scale(width, 64), normalization)]
+    for stage, channels in enumerate((64, 128, 256, 512), 1):
+        filters = blocks.scale(width, channels)
+        for index in (1, 2):
+            down = index == 1 and stage > 1
+            name = f"stage{stage}_block{index}"
+            parts.append(
+                residual(name, filters, 2 if down else 1, down, normalization, gamma="ones")
+            )
+    parts.append(blocks.pooled_head("head", num_classes))
+    return blocks.sequential("resnet18", input_shape, parts)
+
+
+def create_preact_resnet18(
+    input_shape: Shape, num_classes: int, width: float = 1.0, normalization: str = "batch"
+) -> tf.keras.Sequential:
+    """Pre-activation ResNet-18 (FedDSE, HeteroFL): 3x3x64, 2 blocks each of 64 to 512, dense.
+
+    As in HeteroFL's code: a stem with stride 1, a final normalisation and ReLU in the head.
+    """
+    return create_preact(
+        "preact_resnet18",
+        input_shape,
+        num_classes,
+        width,
+        normalization,
+        64,
+        (64, 128, 256, 512),
+        2,
+    )
+
+
+def create_preact(
+    name: str,
+    input_shape: Shape,
+    num_classes: int,
+    width: float,
+    normalization: str,
+    stem_channels: int,
+    stages: tuple[int, ...],
+    depth: int,
+) -> tf.keras.Sequential:
+    """Returns a pre-activation network with `depth` blocks in each stage.
+
+    The first block of every stage but the first halves the map. It has a 1x1 convolution on
+    its shortcut, and so has the first stage's if its channels are not those of the stem.
+    """
+    parts: list[Block] = [
+        conv2d("stem", blocks.scale(width, stem_channels), 3, 1, normalization),
+    ]
+    before = stem_channels
+    for stage, channels in enumerate(stages, 1):
+        for index in range(1, depth + 1):
+            stride = 2 if index == 1 and stage > 1 else 1
+            block = f"stage{stage}_block{index}"
+            filters = blocks.scale(width, channels)
+            projection = stride == 2 or channels != before
+            parts.append(preact_residual(block, filters, stride, projection, normalization))
+            before = channels
+    last = norm.layers(normalization, "head_norm", blocks.scale(width, before))
+    relu = tf.keras.layers.ReLU(name="head_relu")
+    parts.append(blocks.pooled_head("head", num_classes, *last, relu))
+    return blocks.sequential(name, input_shape, parts)

@@ -1,0 +1,69 @@
+"""One battery over all algorithms: a new one adds a line to OFF and to BAD."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tests import tiny
+from tff_partial import registry
+from tff_partial.local_training import LocalTraining
+
+# Hyperparameters with which an algorithm's special feature is off, so that it is FedAvg.
+OFF = {"fedavg": {}}
+# Hyperparameters that must be refused.
+BAD = {"fedavg": [{"weighting": "none"}, {"server_learning_rate": -1.0}]}
+
+ALGORITHMS = sorted(registry.ALGORITHMS)
+
+
+def build(name, local=None, batch_norm=True, **params):
+    algorithm = registry.ALGORITHMS[name]
+    local = local or LocalTraining(steps=5, batch_size=4, learning_rate=0.1, momentum=0.5)
+    return algorithm.build(tiny.spec(batch_norm), algorithm.params(local=local, **params))
+
+
+def test_every_algorithm_is_in_the_battery():
+    assert sorted(OFF) == sorted(BAD) == ALGORITHMS
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_params_are_a_frozen_dataclass_with_local_training(name):
+    params = registry.ALGORITHMS[name].params
+    assert dataclasses.is_dataclass(params)
+    assert params.__dataclass_params__.frozen
+    assert isinstance(params().local, LocalTraining)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_loss_falls_and_the_states_type_is_stable(name):
+    process = build(name)
+    assert isinstance(process, tff.learning.templates.LearningProcess)
+    state, metrics = tiny.run(process, tiny.client_data(), rounds=12)
+    losses = [float(m["train_loss"]) for m in metrics]
+    assert np.mean(losses[-3:]) < 0.8 * losses[0]
+    before, after = tiny.flat(process.initialize()), tiny.flat(state)
+    assert [(a.shape, a.dtype) for a in before] == [(a.shape, a.dtype) for a in after]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_two_runs_are_identical(name):
+    states = [tiny.run(build(name), tiny.client_data(), rounds=3)[0] for _ in range(2)]
+    for a, b in zip(*map(tiny.flat, states)):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_equals_fedavg_with_its_feature_off(name):
+    weighting = {"weighting": "uniform"}
+    ours, _ = tiny.run(build(name, **OFF[name], **weighting), tiny.client_data(), rounds=3)
+    fedavg, _ = tiny.run(build("fedavg", **weighting), tiny.client_data(), rounds=3)
+    for a, b in zip(tiny.flat(ours.global_model_weights), tiny.flat(fedavg.global_model_weights)):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(("name", "params"), [(n, p) for n, bad in BAD.items() for p in bad])
+def test_bad_hyperparameters_are_refused(name, params):
+    with pytest.raises(ValueError, match="Received"):
+        build(name, **params)

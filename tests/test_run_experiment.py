@@ -1,0 +1,211 @@
+"""The command line as a user meets it: errors, files, kill and resume."""
+
+import csv
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import run_experiment
+
+ROOT = pathlib.Path(__file__).parent.parent
+SMALL = (
+    "--task=mnist --algo=fedavg --data=embedded --model=softmax --clients=6 --clients_per_round=3 "
+    "--local_steps=2 --batch_size=8 --checkpoint_every=2 --eval_every=2"
+).split()
+
+
+def start(*args, **options):
+    """Starts a run in a process of its own, output to files, so that no pipe can hang."""
+    command = [sys.executable, "run_experiment.py", *args]
+    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, **options)
+
+
+def run_to_end(folder, *args):
+    with open(f"{folder}.log", "w") as log:
+        process = start(*SMALL, *args, f"--output_dir={folder}", stdout=log, stderr=log)
+        code = process.wait(timeout=300)
+    assert code == 0, pathlib.Path(f"{folder}.log").read_text()[-3000:]
+
+
+def rows(folder):
+    try:
+        with open(folder / "metrics.csv", newline="") as file:
+            return list(csv.DictReader(file))
+    except FileNotFoundError:
+        return []
+
+
+def without_seconds(folder):
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows(folder)]
+
+
+def weights(folder):
+    with np.load(folder / "weights.npz") as arrays:
+        return {name: arrays[name].tobytes() for name in arrays}
+
+
+def wait_for_rows(folder, count, process):
+    deadline = time.monotonic() + 240
+    while len(rows(folder)) < count:
+        assert process.poll() is None, "the run ended too early"
+        assert time.monotonic() < deadline, "the run makes no progress"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run that was never stopped."""
+    folder = tmp_path_factory.mktemp("runs") / "undisturbed"
+    run_to_end(folder, "--rounds=30")
+    return folder
+
+
+def test_files_of_a_run(finished):
+    config = json.loads((finished / "config.json").read_text())
+    assert config["settings"]["model"] == "softmax"
+    assert config["versions"]["tensorflow-federated"] == "0.87.0"
+    assert len(config["versions"]["revision"]) >= 7
+    summary = json.loads((finished / "summary.json").read_text())
+    assert summary["rounds"] == 30
+    assert summary["data"].startswith("embedded")
+    table = rows(finished)
+    assert [int(r["round"]) for r in table] == list(range(1, 31))
+    columns = ["round", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "seconds"]
+    assert set(columns) <= set(table[0])
+    assert [bool(r["test_accuracy"]) for r in table[:4]] == [False, True, False, True]
+    assert summary["final_test_accuracy"] == float(table[-1]["test_accuracy"])
+    assert float(table[-1]["train_loss"]) < float(table[0]["train_loss"])
+    assert (finished / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert list((finished / "tensorboard").iterdir())
+    assert sorted(p.name for p in (finished / "checkpoints").iterdir()) == ["round_28", "round_30"]
+
+
+def test_one_seed_one_result(finished, tmp_path):
+    run_to_end(tmp_path / "again", "--rounds=30")
+    assert without_seconds(tmp_path / "again") == without_seconds(finished)
+    assert weights(tmp_path / "again") == weights(finished)
+
+
+def test_killed_run_goes_on_bit_for_bit(finished, tmp_path):
+    folder = tmp_path / "killed"
+    for progress in (5, 14):
+        with open(tmp_path / "log", "w") as log:
+            process = start(*SMALL, "--rounds=30", f"--output_dir={folder}", stdout=log, stderr=log)
+            wait_for_rows(folder, progress, process)
+            process.kill()
+            process.wait()
+    run_to_end(folder, "--rounds=30")
+    assert without_seconds(folder) == without_seconds(finished)
+    assert weights(folder) == weights(finished)
+
+
+def test_ctrl_c_finishes_the_files_and_exits_130(finished, tmp_path):
+    folder = tmp_path / "interrupted"
+    with open(tmp_path / "log", "w") as log:
+        process = start(*SMALL, "--rounds=30", f"--output_dir={folder}", stdout=log, stderr=log)
+        wait_for_rows(folder, 4, process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=120) == 130
+    summary = json.loads((folder / "summary.json").read_text())
+    assert 4 <= summary["rounds"] < 30
+    assert (folder / "curves.png").exists()
+    assert (folder / "checkpoints" / f"round_{summary['rounds']}").is_dir()
+    run_to_end(folder, "--rounds=30")
+    assert without_seconds(folder) == without_seconds(finished)
+    assert weights(folder) == weights(finished)
+
+
+def test_other_settings_in_the_same_folder_are_refused(finished, capsys):
+    before = (finished / "config.json").read_bytes()
+    args = [*SMALL, "--rounds=30", "--learning_rate=0.3", f"--output_dir={finished}"]
+    assert run_experiment.main(["run", *args]) == 2
+    error = capsys.readouterr().err
+    assert "learning_rate=" in error
+    assert "'0.3' now" in error
+    assert "seed" not in error
+    assert (finished / "config.json").read_bytes() == before
+
+
+def test_a_pipe_returns_and_no_process_remains(tmp_path):
+    folder = tmp_path / "piped"
+    arguments = " ".join([*SMALL, "--rounds=2", "--runtime=local_cpp", f"--output_dir={folder}"])
+    done = subprocess.run(
+        f"{sys.executable} run_experiment.py {arguments} 2>&1 | tail -n 3",
+        shell=True,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert "results" in done.stdout
+
+
+BAD = {
+    "unknown task": ["--task=minst"],
+    "unknown algorithm": ["--algo=fedsgd"],
+    "unknown model": ["--model=resnet21"],
+    "unknown preset": ["--preset=big"],
+    "unknown runtime": ["--runtime=gpu"],
+    "unknown data": ["--data=web"],
+    "unknown partition": ["--partition=random"],
+    "unknown flag": ["--learning_rat=0.1"],
+    "negative number": ["--rounds=-3"],
+    "zero": ["--clients=0"],
+    "no number": ["--batch_size=many"],
+    "negative rate": ["--learning_rate=-0.1"],
+    "momentum of one": ["--momentum=1.0"],
+    "negative weight decay": ["--weight_decay=-1"],
+    "more per round than clients": ["--clients=4", "--clients_per_round=5"],
+    "steps and epochs": ["--local_steps=1", "--local_epochs=1"],
+    "width": ["--width=1.5"],
+    "model that does not fit": ["--task=imdb", "--model=resnet20"],
+    "normalization without": ["--model=mlp_200", "--normalization=batch"],
+    "tiers": ["--tiers=weak:3"],
+    "no tiers": ["--tiers=medium"],
+    "hyperparameter": ["--fedavg_weighting=size"],
+    "paper without preset": ["--paper=fedumf"],
+    "paper on embedded data": ["--preset=paper", "--data=embedded"],
+    "more clients than examples": ["--clients=1000000", "--partition=iid"],
+    "workers without remote": ["--workers=localhost:1"],
+    "remote without workers": ["--runtime=remote"],
+    "parallelism without in_process": ["--runtime=local_cpp", "--client_parallelism=2"],
+    "folder that is a file": [f"--output_dir={os.devnull}/results"],
+    "folder of others": [f"--output_dir={ROOT / 'tests'}"],
+    "word": ["train"],
+    "seed": ["--seed=-1"],
+    "target": ["--target_accuracy=95"],
+}
+
+
+@pytest.mark.parametrize("args", BAD.values(), ids=BAD.keys())
+def test_bad_input_is_one_line_and_exit_code_2(args, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--task=mnist", "--algo=fedavg", "--data=embedded", "--rounds=1", *args]
+    assert run_experiment.main(["run", *arguments]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("error: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_and_list_answer_without_tensorflow():
+    code = (
+        "import sys, run_experiment; c = run_experiment.main(['run', '{}']); "
+        "heavy = [m for m in ('tensorflow', 'sklearn', 'matplotlib') if m in sys.modules]; "
+        "sys.exit(c or bool(heavy))"
+    )
+    for flag in ("--help", "--list"):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(flag)], cwd=ROOT, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        for name in ("fedavg", "imdb", "resnet20"):
+            assert name in done.stdout
