@@ -58,7 +58,7 @@ def define_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_bool("augment", False, "Random crops and flips of images.", flag_values=values)
     text("data", "auto", "auto (real where prepared, else embedded), embedded or tfds.")
     text("data_dir", None, "Folder of tensorflow-datasets.")
-    text("partition", None, f"How examples go to clients: {', '.join(partition.NAMES)}.")
+    text("partition", None, f"How examples go to clients: {', '.join(partition.RULES)}.")
     number("clients", None, "Clients in the population.")
     number("clients_per_round", None, "Clients that train in a round.")
     text("tiers", None, "Clients of each tier, such as strong:16,moderate:16,weak:96.")
@@ -172,6 +172,7 @@ def prepare(values: flags.FlagValues) -> Prepared:
     }
     runtime.check(*_runtime_options(execution))
     data = experiments.load_data(experiment, values.data, values.data_dir, log=_say)
+    experiments.check_model_fits(experiment.settings.model, data)
     settings = experiment.identity(data)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     folder = values.output_dir or f"results/{values.task}-{values.algo}-{stamp}"
@@ -225,7 +226,8 @@ def train(prepared: Prepared) -> None:
             prepared.folder,
             on_round=bar.on_round,
         )
-    results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, weights)
+    values = [*weights.trainable, *weights.non_trainable]
+    results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
 
 
 def finish(folder: str, settings: dict[str, Any], data: str) -> None:
@@ -277,7 +279,7 @@ def list_everything() -> str:
         for name, t in tasks.TASKS.items()
     ]
     lines += ["", "models (--model)", *(f"  {name}" for name in models.NAMES)]
-    lines += ["", "partitions (--partition)", *(f"  {name}" for name in partition.NAMES)]
+    lines += ["", "partitions (--partition)", *(f"  {rule.usage}" for rule in partition.RULES.values())]
     lines += ["", "runtimes (--runtime)", *(f"  {name}" for name in runtime.NAMES)]
     return "\n".join(lines)
 

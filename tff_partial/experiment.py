@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Optional
 
+import numpy as np
+
 import models
 import tasks
 from tff_partial import local_training, model_spec, registry, schedules
@@ -92,7 +94,7 @@ def create(
         _check_no_tiers(algo, changes.get("tiers", ""))
         changes["tiers"] = ""
     settings = dataclasses.replace(base, **changes)
-    _check_model(settings.model, chosen_task.input_shape, normalization)
+    _check_model(settings.model, normalization)
     schedules.create(settings.learning_rate)
     experiment = Experiment(
         chosen_task, algo, preset, settings, normalization, augment, seed, dict(params or {})
@@ -202,18 +204,23 @@ def _check_no_tiers(algo: str, tiers: str) -> None:
             )
 
 
-def _check_model(name: str, input_shape: Any, normalization: Optional[str]) -> None:
+def _check_model(name: str, normalization: Optional[str]) -> None:
     _choose("model", name, dict.fromkeys(models.NAMES))
     if normalization is not None and name not in models.NORMALIZED:
         raise ValueError(
             f"normalization must be given for one of {sorted(models.NORMALIZED)}. "
             f"Received: model={name!r}, normalization={normalization!r}"
         )
-    images = len(input_shape) == 3
-    tokens = input_shape is not None and len(input_shape) == 1
-    fits = tokens if name in TOKEN_MODELS else images or name in ANY_INPUT_MODELS
+
+
+def check_model_fits(name: str, data: Any) -> None:
+    """Raises a ValueError if the model cannot take the data's examples."""
+    tokens = np.issubdtype(data.x_dtype, np.signedinteger)
+    images = len(data.input_shape) == 3
+    fits = tokens if name in TOKEN_MODELS else not tokens and (images or name in ANY_INPUT_MODELS)
     if not fits:
+        kind = "token" if tokens else "image" if images else "feature"
         raise ValueError(
-            f"model must fit the task's examples of shape {tuple(input_shape)}. "
+            f"model must take {kind} inputs of shape {tuple(data.input_shape)}. "
             f"Received: model={name!r}"
         )

@@ -28,6 +28,9 @@ from tff_partial.evaluation import Evaluation
 from tff_partial.lazy import tf, tff
 
 
+COLUMNS = ("round", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "seconds")
+
+
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """What the loop does, whatever the algorithm.
@@ -142,6 +145,14 @@ class _Outputs:
         for leftover in glob.glob(os.path.join(checkpoints, "*_temp*")):
             shutil.rmtree(leftover)
         self._loop = asyncio.new_event_loop()
+        self._states = tff.program.FileProgramStateManager(
+            checkpoints, prefix="round_", keep_total=2, keep_first=False
+        )
+        self._versions = self._loop.run_until_complete(self._states.get_versions()) or []
+        if not self._versions:
+            # The manager sorts columns by name unless the file has them already.
+            with open(metrics, "w") as file:
+                file.write(",".join(COLUMNS) + "\n")
         # WRITE, not APPEND: a kill in the middle of an append leaves half a row.
         self._csv = tff.program.CSVFileReleaseManager(
             metrics, save_mode=tff.program.CSVSaveMode.WRITE, key_fieldname="round"
@@ -149,18 +160,15 @@ class _Outputs:
         self._tensorboard = tff.program.TensorBoardReleaseManager(
             os.path.join(output_dir, "tensorboard")
         )
-        self._states = tff.program.FileProgramStateManager(
-            checkpoints, prefix="round_", keep_total=2, keep_first=False
-        )
 
     def restore(self, initial_state: Any) -> tuple[int, Any]:
-        """The number of rounds done and the state after them; rows of later rounds go."""
-        versions = self._loop.run_until_complete(self._states.get_versions())
-        if not versions:
+        """The number of rounds done and the state after them."""
+        if not self._versions:
             return 0, initial_state
+        done = self._versions[-1]
         flat = tf.nest.flatten(initial_state)
-        loaded = self._loop.run_until_complete(self._states.load(versions[-1], flat))
-        return versions[-1], tf.nest.pack_sequence_as(initial_state, loaded)
+        loaded = self._loop.run_until_complete(self._states.load(done, flat))
+        return done, tf.nest.pack_sequence_as(initial_state, loaded)
 
     def write_row(self, done: int, row: Mapping[str, Any]) -> None:
         # Releasing a key removes the rows of that key and later ones first.
