@@ -1,0 +1,166 @@
+"""Small data that is always there: digits of scikit-learn, generated images, generated reviews.
+
+Everything is a pure function of a seed. None of it is the data set whose name the task bears, and
+its description says so wherever a result is shown.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tasks.task import Arrays
+
+_DIGIT = 20  # Height of a digit after scaling, in a frame of 28.
+_PATCH = 15  # Height of a class pattern in a generated image of 32.
+
+
+class Reviews(NamedTuple):
+    """Generated texts [n] and their sentiment [n]."""
+
+    train_texts: np.ndarray
+    train_y: np.ndarray
+    test_texts: np.ndarray
+    test_y: np.ndarray
+
+
+def digits(seed: int) -> Arrays:
+    """scikit-learn's 8x8 digits at 28x28: 1,397 shifted in three ways, 400 others to test with."""
+    rng = np.random.default_rng(seed)
+    (train, train_y), (test, test_y) = _split_digits(rng, copies=3)
+    return Arrays(
+        _place(train, rng.integers(-2, 3, (len(train), 2))),
+        train_y,
+        _place(test, rng.integers(-2, 3, (len(test), 2))),
+        test_y,
+        description="embedded: scikit-learn's digits scaled to 28x28",
+        real=False,
+    )
+
+
+def digits_by_writer(seed: int, writers: int) -> Arrays:
+    """The same digits by made-up writers, each with a shift, a contrast and an amount of work."""
+    rng = np.random.default_rng(seed)
+    (train, train_y), (test, test_y) = _split_digits(rng, copies=3)
+    shares = rng.lognormal(0.0, 0.3, writers)
+    shifts = rng.integers(-3, 4, (writers, 2))
+    contrasts = rng.uniform(0.4, 1.0, writers)
+    hands = rng.choice(writers, len(train), p=shares / shares.sum())
+    test_hands = rng.choice(writers, len(test), p=shares / shares.sum())
+    return Arrays(
+        _place(train * contrasts[hands, None, None], shifts[hands]),
+        train_y,
+        _place(test * contrasts[test_hands, None, None], shifts[test_hands]),
+        test_y,
+        description=f"embedded: scikit-learn's digits scaled to 28x28, {writers} made-up writers",
+        real=False,
+        writers=hands.astype(np.int32),
+    )
+
+
+def _split_digits(
+    rng: np.random.Generator, copies: int
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Digits [n, 20, 20] in [0, 255] and labels; originals are split before they are copied."""
+    from sklearn import datasets
+
+    originals = datasets.load_digits()
+    labels = originals.target.astype(np.int32)
+    scale = _interpolation(8, _DIGIT)
+    images = np.clip(scale @ (originals.images * (255 / 16)) @ scale.T, 0, 255)
+    order = rng.permutation(len(labels))
+    train, test = np.tile(order[400:], copies), order[:400]
+    return (images[train], labels[train]), (images[test], labels[test])
+
+
+def _interpolation(old: int, new: int) -> np.ndarray:
+    """The matrix [new, old] that interpolates linearly from `old` to `new` points."""
+    position = np.linspace(0, old - 1, new)[:, None]
+    return np.clip(1 - np.abs(position - np.arange(old)), 0, 1)
+
+
+def _place(images: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+    """uint8 [n, 28, 28, 1], each 20x20 image in the middle, moved by its shift (row, column)."""
+    out = np.zeros((len(images), 28, 28, 1), np.uint8)
+    for image, frame, (row, column) in zip(images, out, shifts + 4):
+        frame[row : row + _DIGIT, column : column + _DIGIT, 0] = image.round()
+    return out
+
+
+def colour_patterns(
+    seed: int,
+    num_classes: int,
+    train: int = 4000,
+    test: int = 1000,
+    strength: float = 50.0,
+    places: int = 18,
+    cells: int = 5,
+) -> Arrays:
+    """32x32 images: the coloured 15x15 pattern of the class at a random place, faint, over noise.
+
+    A pattern is `cells` x `cells` random colours (deviation `strength`), blown up. Place (one of
+    `places` rows and columns in the middle), contrast, brightness and noise (deviation 40) differ
+    from image to image.
+    """
+    rng = np.random.default_rng(seed)
+    colours = rng.normal(0.0, strength, (num_classes, cells, cells, 3))
+    patterns = colours.repeat(_PATCH // cells, axis=1).repeat(_PATCH // cells, axis=2)
+    y = _balanced_labels(num_classes, train, test, rng)
+    x = 40 * rng.standard_normal((len(y), 32, 32, 3), np.float32)
+    x += rng.uniform(90.0, 160.0, (len(y), 1, 1, 3)).astype(np.float32)
+    corners = (18 - places) // 2 + rng.integers(0, places, (len(y), 2))
+    contrasts = rng.uniform(0.4, 1.2, len(y))
+    for image, label, (row, column), contrast in zip(x, y, corners, contrasts):
+        image[row : row + _PATCH, column : column + _PATCH] += contrast * patterns[label]
+    x = np.clip(x, 0, 255, out=x).astype(np.uint8)
+    description = f"embedded: generated colour patterns, {num_classes} classes"
+    return Arrays(x[:train], y[:train], x[train:], y[train:], description=description, real=False)
+
+
+def _balanced_labels(
+    num_classes: int, train: int, test: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Shuffled labels int32 [train + test], every class equally often in each part."""
+    parts = [rng.permutation(np.arange(n) % num_classes) for n in (train, test)]
+    return np.concatenate(parts).astype(np.int32)
+
+
+def reviews(seed: int, train: int = 4000, test: int = 1000) -> Reviews:
+    """Texts of 20 to 90 words, mostly neutral; most opinion words agree with the label."""
+    rng = np.random.default_rng(seed)
+    y = _balanced_labels(2, train, test, rng)
+    words = _vocabulary()
+    texts = np.array([_review(label, words, rng) for label in y])
+    return Reviews(texts[:train], y[:train], texts[train:], y[train:])
+
+
+_NEGATIVE = "awful bad boring broken cheap dull flat lazy poor worst"
+_POSITIVE = "bold bright charming clever fine funny good great lovely best"
+_NEUTRAL = (
+    "a about actor after and as at before but by camera cast character director ending film for "
+    "from had he her his in into is it its music of on plot role scene screen she story that the "
+    "their then there they this to was were when which with year you"
+)
+
+
+def _vocabulary() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Negative, positive and neutral words; the neutral ones include 300 made-up names."""
+    names = [f"name{number}" for number in range(300)]
+    return (
+        np.array(_NEGATIVE.split()),
+        np.array(_POSITIVE.split()),
+        np.array(_NEUTRAL.split() + names),
+    )
+
+
+def _review(
+    label: int, words: tuple[np.ndarray, np.ndarray, np.ndarray], rng: np.random.Generator
+) -> str:
+    negative, positive, neutral = words
+    length = rng.integers(20, 91)
+    is_opinion = rng.random(length) < 0.3
+    is_positive = rng.random(length) < (0.7 if label else 0.3)
+    opinions = np.where(is_positive, rng.choice(positive, length), rng.choice(negative, length))
+    text = " ".join(np.where(is_opinion, opinions, rng.choice(neutral, length)))
+    return text.capitalize() + "."

@@ -1,0 +1,133 @@
+"""A task's data, dealt out to clients."""
+
+from __future__ import annotations
+
+from typing import Callable, Optional
+
+import numpy as np
+
+from tasks import partition as partition_lib
+from tasks.partition import Partition
+from tasks.task import Arrays, Task
+
+DATA_KINDS = ("auto", "embedded", "tfds")
+
+
+class FederatedData:
+    """The clients' training data, made when asked for, and the test data.
+
+    Attributes:
+      num_clients: The population.
+      test_x: Test inputs as stored, uint8 images or int32 tokens or float32 features [n, ...].
+      test_y: Test labels, int32 [n].
+      real: False for embedded data.
+      description: A label for results, 'embedded: ...', 'real: ...' or 'generated: ...'.
+      num_classes: Classes.
+      input_shape: One input, as stored and as the model gets it.
+      x_dtype: NumPy type of inputs as stored.
+    """
+
+    def __init__(
+        self,
+        client_fn: Callable[[int], tuple[np.ndarray, np.ndarray]],
+        size_fn: Callable[[int], int],
+        num_clients: int,
+        test: tuple[np.ndarray, np.ndarray],
+        num_classes: int,
+        description: str,
+        real: bool,
+    ) -> None:
+        self._client_fn, self._size_fn = client_fn, size_fn
+        self.num_clients, self.num_classes = num_clients, num_classes
+        self.test_x, self.test_y = test
+        self.description, self.real = description, real
+        self.input_shape: tuple[int, ...] = self.test_x.shape[1:]
+        self.x_dtype: np.dtype = self.test_x.dtype
+
+    def client(self, client: int) -> tuple[np.ndarray, np.ndarray]:
+        """The training inputs [n, ...] and labels int32 [n] of a client."""
+        return self._client_fn(self._checked(client))
+
+    def client_size(self, client: int) -> int:
+        """How many training examples a client has."""
+        return self._size_fn(self._checked(client))
+
+    def _checked(self, client: int) -> int:
+        if not 0 <= client < self.num_clients:
+            raise IndexError(
+                f"client must be in [0, {self.num_clients}). Received: client={client}"
+            )
+        return client
+
+
+def from_arrays(arrays: Arrays, partition: Partition, num_classes: int) -> FederatedData:
+    """Federated data from a data set in memory and a partition of its training examples."""
+
+    def client_data(client: int) -> tuple[np.ndarray, np.ndarray]:
+        indices = partition[client]
+        return arrays.train_x[indices], arrays.train_y[indices]
+
+    return FederatedData(
+        client_data,
+        lambda client: int(partition.sizes[client]),
+        len(partition),
+        (arrays.test_x, arrays.test_y),
+        num_classes,
+        arrays.description,
+        arrays.real,
+    )
+
+
+def load(
+    task: Task,
+    data: str = "auto",
+    data_dir: Optional[str] = None,
+    partition: Optional[str] = None,
+    clients: Optional[int] = None,
+    seed: int = 0,
+    log: Callable[[str], None] = print,
+) -> FederatedData:
+    """Loads a task's data and deals it out.
+
+    Args:
+      task: One of `tasks.TASKS`, or your own.
+      data: 'embedded'; 'tfds' for the real data, downloaded where necessary; 'auto' for the real
+        data where they are prepared in `data_dir` and embedded data elsewhere, with one line that
+        says so.
+      data_dir: Where real data are; None for the default of the library that downloads them.
+      partition: A rule of `tasks.partition`, as text; None for that of `task.demo`.
+      clients: The population; None for that of `task.demo`.
+      seed: Of the partition and of embedded data.
+      log: Gets the line of 'auto'.
+
+    Raises:
+      DataError: when real data cannot be read or downloaded.
+      ValueError: for a partition that does not fit.
+    """
+    if data not in DATA_KINDS:
+        raise ValueError(f"data must be one of {', '.join(DATA_KINDS)}. Received: data={data}")
+    partition = task.demo.partition if partition is None else partition
+    clients = task.demo.clients if clients is None else clients
+    if task.generate is not None:
+        return task.generate(partition, clients, seed)
+    partition_lib.parse(partition)
+    arrays = _load_arrays(task, data, data_dir, seed, log)
+    rule = partition_lib.create(partition, arrays.train_y, clients, seed, arrays.writers)
+    return from_arrays(arrays, rule, task.num_classes)
+
+
+def _load_arrays(
+    task: Task, data: str, data_dir: Optional[str], seed: int, log: Callable[[str], None]
+) -> Arrays:
+    if task.load_embedded is None or task.load_real is None or task.is_prepared is None:
+        raise ValueError(f"{task.name} must have its loaders")
+    if data == "tfds" or (data == "auto" and task.is_prepared(data_dir)):
+        return task.load_real(data_dir)
+    arrays = task.load_embedded(seed)
+    if data == "auto":
+        log(
+            f"{task.name}: using small embedded data ({arrays.description.partition(': ')[2]}); "
+            "for the real data use --data=tfds (downloads) or --data_dir=<folder where "
+            f"{task.tfds_name or task.name} is prepared>"
+        )
+    return arrays

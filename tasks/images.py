@@ -1,0 +1,52 @@
+"""What happens to a batch of images in the graph: standardisation and augmentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Callable
+
+
+def standardise(mean: Sequence[float], std: Sequence[float]) -> Callable[[Any], Any]:
+    """(x / 255 - mean) / std for each channel, from uint8 [n, h, w, c] to float32."""
+
+    def preprocess(x: Any) -> Any:
+        import tensorflow as tf
+
+        scaled = tf.cast(x, tf.float32) / 255.0
+        return (scaled - tf.constant(mean, tf.float32)) / tf.constant(std, tf.float32)
+
+    return preprocess
+
+
+def crop_and_flip(x: Any, seed: Any) -> Any:
+    """Images cut at a random place out of themselves with 4 pixels of 0 around, half mirrored.
+
+    Args:
+      x: uint8 [n, h, w, c].
+      seed: int [2]; the same one gives the same result.
+
+    Returns:
+      uint8 [n, h, w, c].
+    """
+    return random_crop(_flip(x, seed), seed)
+
+
+def random_crop(x: Any, seed: Any) -> Any:
+    """Each image [n, h, w, c] cut out of its 4-pixel zero-padded self at a random place."""
+    import tensorflow as tf
+
+    n, height, width = tf.shape(x)[0], x.shape[1], x.shape[2]
+    corners = tf.random.stateless_uniform([2, n, 1, 1], seed, 0, 9, tf.int32)
+    rows = corners[0] + tf.range(height)[None, :, None]
+    columns = corners[1] + tf.range(width)[None, None, :]
+    where = tf.stack([rows + 0 * columns, 0 * rows + columns], axis=-1)
+    padded = tf.pad(x, [[0, 0], [4, 4], [4, 4], [0, 0]])
+    return tf.ensure_shape(tf.gather_nd(padded, where, batch_dims=1), x.shape)
+
+
+def _flip(x: Any, seed: Any) -> Any:
+    import tensorflow as tf
+
+    seed = tf.random.experimental.stateless_fold_in(seed, 1)
+    mirrored = tf.random.stateless_uniform([tf.shape(x)[0], 1, 1, 1], seed) < 0.5
+    return tf.where(mirrored, x[:, :, ::-1], x)

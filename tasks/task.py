@@ -1,0 +1,204 @@
+"""What a task is: data, model, loss and hyperparameters, frozen and checked when made."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
+
+import numpy as np
+
+from tasks import partition as partition_lib
+
+if TYPE_CHECKING:
+    from tasks.federated import FederatedData
+
+_NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_SCHEDULE = re.compile(rf"{_NUMBER}(?:\*{_NUMBER})?(?:,\d+:{_NUMBER})*")
+_TIERS = re.compile(r"[a-z_]\w*:\d+(?:,[a-z_]\w*:\d+)*")
+
+
+class DataError(ValueError):
+    """Real data that cannot be read or downloaded; the message is one line for the user."""
+
+
+class Arrays(NamedTuple):
+    """A data set in memory.
+
+    Images are uint8 [n, height, width, channels], tokens int32 [n, length], labels int32 [n].
+    `writers` is the natural client of each training example, where there is one. `description` is
+    shown with every result.
+    """
+
+    train_x: np.ndarray
+    train_y: np.ndarray
+    test_x: np.ndarray
+    test_y: np.ndarray
+    description: str
+    real: bool
+    writers: Optional[np.ndarray] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Hyperparameters of a run.
+
+    Attributes:
+      model: A name of `models`.
+      partition: A rule of `tasks.partition`, as text.
+      clients: The population.
+      clients_per_round: How many of them take part in a round.
+      rounds: Communication rounds.
+      batch_size: Examples a local step.
+      learning_rate: A number; '0.4,800:0.04' (0.04 from round 800 on); or '0.1*0.998' (times 0.998
+        every round).
+      momentum: Of local SGD, fresh every round.
+      weight_decay: Factor of the kernels in their gradient.
+      local_steps: Local steps a round, or None.
+      local_epochs: Passes through the local data a round, or None.
+      width: Rate of the model's width.
+      tiers: Clients of each tier, such as 'strong:16,weak:112'; empty where there are none.
+      target_accuracy: The test accuracy of `rounds_to_target`, or None.
+      eval_every: Rounds between evaluations.
+      source: Where in which paper these numbers stand, and which of them do not.
+    """
+
+    model: str
+    partition: str
+    clients: int
+    clients_per_round: int
+    rounds: int
+    batch_size: int
+    learning_rate: str
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    local_steps: Optional[int] = None
+    local_epochs: Optional[int] = None
+    width: float = 1.0
+    tiers: str = ""
+    target_accuracy: Optional[float] = None
+    eval_every: int = 1
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("clients", "clients_per_round", "rounds", "batch_size", "eval_every"):
+            _require(getattr(self, name) >= 1, name, "be at least 1", getattr(self, name))
+        _require(bool(self.model), "model", "be given", self.model)
+        _require(0 < self.width <= 1, "width", "be in (0, 1]", self.width)
+        _require(0 <= self.momentum < 1, "momentum", "be in [0, 1)", self.momentum)
+        _require(self.weight_decay >= 0, "weight_decay", "not be negative", self.weight_decay)
+        target = self.target_accuracy
+        _require(target is None or 0 < target <= 1, "target_accuracy", "be in (0, 1]", target)
+        limit = f"be at most clients ({self.clients})"
+        fits = self.clients_per_round <= self.clients
+        _require(fits, "clients_per_round", limit, self.clients_per_round)
+        partition_lib.parse(self.partition)
+        self._check_local_work()
+        self._check_schedule()
+        self._check_tiers()
+
+    def _check_local_work(self) -> None:
+        given = f"local_steps={self.local_steps}, local_epochs={self.local_epochs}"
+        if (self.local_steps is None) == (self.local_epochs is None):
+            raise ValueError(
+                f"exactly one of local_steps and local_epochs must be given. Received: {given}"
+            )
+        if (self.local_steps or 0) < 1 and (self.local_epochs or 0) < 1:
+            raise ValueError(f"local_steps or local_epochs must be at least 1. Received: {given}")
+
+    def _check_schedule(self) -> None:
+        text = self.learning_rate
+        rounds = [int(start) for start in re.findall(r",(\d+):", text)]
+        rising = all(a < b for a, b in zip([0, *rounds], rounds))
+        form = "read like 0.1, 0.4,800:0.04 (rounds rising) or 0.1*0.998"
+        _require(_SCHEDULE.fullmatch(text) is not None and rising, "learning_rate", form, text)
+
+    def _check_tiers(self) -> None:
+        if not self.tiers:
+            return
+        form = "read like strong:16,weak:112"
+        _require(_TIERS.fullmatch(self.tiers) is not None, "tiers", form, self.tiers)
+        names, counts = zip(*(tier.split(":") for tier in self.tiers.split(",")))
+        _require(len(set(names)) == len(names), "tiers", "name each tier once", self.tiers)
+        total = sum(int(count) for count in counts)
+        limit = f"add up to clients ({self.clients})"
+        _require(total == self.clients, "tiers", limit, self.tiers)
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A data set, how it reaches the model, and the hyperparameters of each paper that uses it.
+
+    Attributes:
+      name: As in --task.
+      description: One line.
+      num_classes: Classes of the real data.
+      input_shape: One input of the model, of the real data; embedded data may differ
+        (`FederatedData.input_shape`).
+      loss: 'categorical' (softmax cross entropy) or 'binary' (one logit).
+      demo: Settings of a small run on embedded data.
+      papers: Settings by paper, with their places.
+      default_paper: The key of `papers` that --preset=paper means.
+      preprocess: In the graph, from a batch as stored to the model's input.
+      tfds_name: Name in tensorflow-datasets, or None.
+      load_embedded: From a seed, the data set that is always there.
+      load_real: From a data folder (None: the default one), the real data set; raises `DataError`.
+      is_prepared: From a data folder, whether `load_real` works without a network.
+      augment: In the graph, from a batch as stored and a seed [2] to another such batch; used only
+        when asked for.
+      generate: From (partition, clients, seed), the data itself, in place of the loaders.
+    """
+
+    name: str
+    description: str
+    num_classes: int
+    input_shape: tuple[int, ...]
+    loss: str
+    demo: Settings
+    papers: Mapping[str, Settings]
+    default_paper: str
+    preprocess: Callable[[Any], Any]
+    tfds_name: Optional[str] = None
+    load_embedded: Optional[Callable[[int], Arrays]] = None
+    load_real: Optional[Callable[[Optional[str]], Arrays]] = None
+    is_prepared: Optional[Callable[[Optional[str]], bool]] = None
+    augment: Optional[Callable[[Any, Any], Any]] = None
+    generate: Optional[Callable[[str, int, int], FederatedData]] = None
+
+    def __post_init__(self) -> None:
+        _require(self.name.isidentifier(), "name", "be an identifier", self.name)
+        _require(self.num_classes >= 2, "num_classes", "be at least 2", self.num_classes)
+        _require(
+            self.loss in ("categorical", "binary"), "loss", "be categorical or binary", self.loss
+        )
+        _require(
+            self.loss != "binary" or self.num_classes == 2,
+            "num_classes",
+            "be 2 for a binary loss",
+            self.num_classes,
+        )
+        _require(
+            min(self.input_shape, default=0) >= 1,
+            "input_shape",
+            "have positive sizes",
+            self.input_shape,
+        )
+        _require(
+            self.default_paper in self.papers,
+            "default_paper",
+            f"be one of {sorted(self.papers)}",
+            self.default_paper,
+        )
+        unsourced = [paper for paper, settings in self.papers.items() if not settings.source]
+        _require(not unsourced, "papers", "say where their numbers stand", unsourced)
+        loaders = (self.load_embedded, self.load_real, self.is_prepared)
+        if any(loader is None for loader in loaders) and self.generate is None:
+            raise ValueError(
+                f"{self.name} must have load_embedded, load_real and is_prepared, or generate"
+            )
+
+
+def _require(condition: bool, name: str, what: str, value: object) -> None:
+    if not condition:
+        raise ValueError(f"{name} must {what}. Received: {name}={value}")
