@@ -171,6 +171,7 @@ def prepare(values: flags.FlagValues) -> Prepared:
         "data_dir": values.data_dir,
     }
     runtime.check(*_runtime_options(execution))
+    runtime.configure(values.runtime)
     data = experiments.load_data(experiment, values.data, values.data_dir, log=_say)
     experiments.check_model_fits(experiment.settings.model, data)
     settings = experiment.identity(data)

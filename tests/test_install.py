@@ -8,7 +8,9 @@ from importlib import metadata
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
-PIN = re.compile(r"(?P<name>[\w.-]+)==(?P<version>\S+)(?: ; python_version (?P<op>\S+) \"(?P<python>\S+)\")?$")
+PIN = re.compile(
+    r"(?P<name>[\w.-]+)==(?P<version>\S+)(?: ; python_version (?P<op>\S+) \"(?P<python>\S+)\")?$"
+)
 
 
 def pins():

@@ -159,6 +159,7 @@ def plot_curves(path: str, title: str, rows: Sequence[Mapping[str, Any]]) -> Non
             points = [(x, y) for x, y in points if y is not None]
             marker = "o" if len(points) < 2 else None
             axes.plot(*zip(*points), label=kind, marker=marker)
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel("round")
         axes.set_ylabel(name)
         axes.grid(alpha=0.3)

@@ -10,9 +10,7 @@ from tff_partial.lazy import tff
 NAMES = ("in_process", "local_cpp", "remote")
 
 
-def check(
-    name: str, workers: Sequence[str] = (), client_parallelism: Optional[int] = None
-) -> None:
+def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[int] = None) -> None:
     """Raises a ValueError if the name is unknown or an option does not belong to it."""
     if name not in NAMES:
         raise ValueError(f"runtime must be one of {NAMES}. Received: runtime={name!r}")
@@ -26,6 +24,14 @@ def check(
             "client_parallelism must be positive and given with runtime='in_process' only. "
             f"Received: runtime={name!r}, client_parallelism={client_parallelism}"
         )
+
+
+def configure(name: str) -> None:
+    """Sets what TensorFlow takes only before its first operation; call it before loading data."""
+    if name == "in_process":
+        from tff_partial.runtime import in_process
+
+        in_process.configure_threads()
 
 
 def create(

@@ -1,0 +1,20 @@
+# A TFF worker. Build from the root of the project:
+#   docker build -f deploy/worker.Dockerfile -t tff-worker .
+FROM python:3.11-slim
+
+# The worker is one binary inside the TFF package with TensorFlow built in, so neither
+# TensorFlow nor the other requirements are installed. The versions come from the pinned list,
+# because the worker must be of the same TFF version as the client.
+COPY requirements.txt /tmp/requirements.txt
+RUN grep -E '^(tensorflow-federated|grpcio)==' /tmp/requirements.txt > /tmp/worker.txt \
+    && pip install --no-cache-dir --no-deps -r /tmp/worker.txt
+
+COPY tff_partial/__init__.py tff_partial/lazy.py /app/tff_partial/
+COPY tff_partial/runtime/__init__.py tff_partial/runtime/worker.py \
+    tff_partial/runtime/worker_process.py /app/tff_partial/runtime/
+
+WORKDIR /app
+USER 65534
+EXPOSE 8000
+ENTRYPOINT ["python", "-m", "tff_partial.runtime.worker"]
+CMD ["--port=8000"]

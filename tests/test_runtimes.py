@@ -1,0 +1,82 @@
+"""One battery over all algorithms and runtimes: the same seed gives the same weights."""
+
+import numpy as np
+import portpicker
+import pytest
+import tensorflow_federated as tff
+
+from tests import tiny
+from tff_partial import registry, runtime
+from tff_partial.local_training import LocalTraining
+from tff_partial.runtime import worker_process
+
+ALGORITHMS = sorted(registry.ALGORITHMS)
+
+
+@pytest.fixture(scope="module")
+def workers():
+    started = []
+    for _ in range(2):
+        port = portpicker.pick_unused_port()
+        started.append(worker_process.WorkerProcess(worker_process.worker_command(port), port))
+    yield [f"localhost:{worker.port}" for worker in started]
+    for worker in started:
+        worker.stop()
+
+
+def three_rounds(name, default_runtime, runtime_name, **options):
+    """Weights after three rounds on a runtime; the session's own is put back afterwards."""
+    context = runtime.set_default(runtime_name, **options)
+    try:
+        algorithm = registry.ALGORITHMS[name]
+        local = LocalTraining(steps=4, batch_size=4, learning_rate=0.1, momentum=0.9)
+        process = algorithm.build(tiny.spec(batch_norm=True), algorithm.params(local=local))
+        state, _ = tiny.run(process, tiny.client_data((12, 7, 20, 5, 9)), rounds=3)
+        return tiny.flat(process.get_model_weights(state))
+    finally:
+        tff.framework.set_default_context(default_runtime)
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def expected(default_runtime):
+    return {name: three_rounds(name, default_runtime, "in_process") for name in ALGORITHMS}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("parallelism", [1, 2, 4])
+def test_in_process_does_not_depend_on_the_parallelism(
+    name, parallelism, expected, default_runtime
+):
+    actual = three_rounds(name, default_runtime, "in_process", client_parallelism=parallelism)
+    for a, b in zip(actual, expected[name]):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_local_cpp_agrees(name, expected, default_runtime):
+    for a, b in zip(three_rounds(name, default_runtime, "local_cpp"), expected[name]):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("count", [1, 2])
+def test_remote_agrees(name, count, expected, workers, default_runtime):
+    actual = three_rounds(name, default_runtime, "remote", workers=workers[:count])
+    for a, b in zip(actual, expected[name]):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"name": "gpu"},
+        {"name": "remote"},
+        {"name": "in_process", "workers": ["localhost:1"]},
+        {"name": "local_cpp", "client_parallelism": 2},
+        {"name": "in_process", "client_parallelism": 0},
+    ],
+)
+def test_options_that_do_not_belong_are_refused(options):
+    with pytest.raises(ValueError, match="Received"):
+        runtime.create(**options)

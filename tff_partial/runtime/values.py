@@ -1,0 +1,178 @@
+"""Arguments and results: between what users of TFF pass and get, and the leaves of a plan.
+
+Nothing is serialised. Tensors and data sets are passed by reference; an array that is returned is a
+read-only view of the tensor that holds it, as the arrays of TFF's own runtime are read-only too.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+from tensorflow_federated.python.core.impl.compiler import array
+from tensorflow_federated.python.core.impl.executors import value_serialization
+from tensorflow_federated.python.core.impl.types import computation_types, type_conversions
+from tensorflow_federated.python.core.impl.utils import tensorflow_utils
+
+from tff_partial.runtime import sequences
+from tff_partial.runtime.plan import leaves_of_type
+
+# How many specifications of data sets are remembered as checked.
+_REMEMBERED = 10_000
+
+
+class Ingest:
+    """Checks an argument of a computation and flattens it to one entry a leaf."""
+
+    def __init__(self, type_spec: Any):
+        self._type = type_spec
+        self._accepted: set[tuple[int, str]] = set()
+
+    def __call__(self, value: Any) -> list[Any]:
+        """Flattens an argument.
+
+        Args:
+          value: numpy, Python or TensorFlow values in the containers of the type; a list with one
+            entry a client for a value at CLIENTS that is not all-equal; a `tf.data.Dataset` or a
+            list of elements for a sequence.
+
+        Returns:
+          A tensor, array or data-set variant for each leaf; a list of them, one a client, for a
+          leaf at CLIENTS.
+
+        Raises:
+          TypeError: the value is not of the type.
+        """
+        return self._flatten(value, self._type)
+
+    def _flatten(self, value: Any, type_spec: Any) -> list[Any]:
+        if isinstance(type_spec, tff.FederatedType):
+            return self._federated(value, type_spec)
+        if isinstance(type_spec, tff.StructType):
+            return self._struct(value, type_spec)
+        if isinstance(type_spec, tff.SequenceType):
+            return [self._sequence(value, type_spec)]
+        return [_tensor(value, type_spec)]
+
+    def _federated(self, value: Any, type_spec: Any) -> list[Any]:
+        if type_spec.all_equal:
+            return self._flatten(value, type_spec.member)
+        if not isinstance(value, (list, tuple)):
+            raise TypeError(
+                f"expected a list with a value for each client. Received: {type(value)}"
+            )
+        rows = [self._flatten(member, type_spec.member) for member in value]
+        if rows:
+            return [list(column) for column in zip(*rows)]
+        return [[] for _ in leaves_of_type(type_spec.member)]
+
+    def _struct(self, value: Any, type_spec: Any) -> list[Any]:
+        values = tff.structure.to_elements(tff.structure.from_container(value))
+        types = tff.structure.to_elements(type_spec)
+        if len(values) != len(types):
+            raise TypeError(
+                f"expected {len(types)} elements for {type_spec}. Received: {len(values)}"
+            )
+        flat = []
+        for (name, element), (expected, element_type) in zip(values, types):
+            if None not in (name, expected) and name != expected:
+                raise TypeError(f"expected element {expected} of {type_spec}. Received: {name}")
+            flat.extend(self._flatten(element, element_type))
+        return flat
+
+    def _sequence(self, value: Any, type_spec: Any) -> Any:
+        if isinstance(value, list):
+            value = tensorflow_utils.make_data_set_from_elements(None, value, type_spec.element)
+        if not isinstance(value, tf.data.Dataset):
+            raise TypeError(
+                f"expected a tf.data.Dataset or a list for {type_spec}. Received: {type(value)}"
+            )
+        # Clients are many and their specifications few; deriving the TFF type is slow.
+        key = (id(type_spec), repr(value.element_spec))
+        if key not in self._accepted:
+            _check_elements(value.element_spec, type_spec)
+            if len(self._accepted) >= _REMEMBERED:
+                self._accepted.clear()
+            self._accepted.add(key)
+        return tf.data.experimental.to_variant(value)
+
+
+def _check_elements(spec: Any, type_spec: Any) -> None:
+    element_type = computation_types.tensorflow_to_type(spec)
+    # Names that are not in sorted order are ambiguous to tf.nest unless in an OrderedDict.
+    value_serialization._check_container_compat_with_tf_nest(element_type)
+    if not type_spec.is_assignable_from(tff.SequenceType(element_type)):
+        raise TypeError(f"expected elements of {type_spec.element}. Received: {element_type}")
+
+
+def _tensor(value: Any, type_spec: Any) -> Any:
+    dtype = type_spec.dtype.type
+    if isinstance(value, tf.Variable):
+        value = value.read_value()
+    if isinstance(value, tf.Tensor):
+        if value.dtype == dtype and value.shape.is_compatible_with(type_spec.shape):
+            return value
+        value = value.numpy()
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        if not all(array.is_compatible_dtype(item, dtype) for item in tf.nest.flatten(value)):
+            raise TypeError(f"expected a value of {type_spec}. Received: {value}")
+        value = np.asarray(value, dtype)
+    if not array.is_compatible_shape(value, type_spec.shape):
+        raise TypeError(f"expected a value of {type_spec}. Received: shape {np.shape(value)}")
+    if not array.is_compatible_dtype(value, dtype):
+        raise TypeError(f"expected a value of {type_spec}. Received: {np.asarray(value).dtype}")
+    return value
+
+
+def to_tensor(value: Any, type_spec: Any) -> Any:
+    """A leaf's value as the tensor that functions take."""
+    if isinstance(value, tf.Tensor):
+        return value
+    return tf.convert_to_tensor(value, tf.as_dtype(type_spec.dtype.type))
+
+
+def release(leaves: Iterator[Any], type_spec: Any, clients: int) -> Any:
+    """The result for the user, from the values of its leaves.
+
+    Args:
+      leaves: as `Ingest` returns them; a leaf that all clients share may be a single value.
+      type_spec: the type with its Python containers.
+      clients: the number of clients.
+
+    Returns:
+      Containers as in the type with numpy values and data sets; a list for a value at CLIENTS.
+    """
+    if isinstance(type_spec, tff.FederatedType):
+        if type_spec.all_equal:
+            return release(leaves, type_spec.member, clients)
+        columns = [next(leaves) for _ in leaves_of_type(type_spec.member)]
+        rows = (
+            zip(*(c if isinstance(c, list) else [c] * clients for c in columns))
+            if columns
+            else [()] * clients
+        )
+        return [release(iter(row), type_spec.member, clients) for row in rows]
+    if isinstance(type_spec, tff.StructType):
+        fields = tff.structure.to_elements(type_spec)
+        struct = tff.structure.Struct(
+            [(name, release(leaves, field, clients)) for name, field in fields]
+        )
+        return type_conversions.type_to_py_container(struct, type_spec)
+    if isinstance(type_spec, tff.SequenceType):
+        return sequences.to_dataset(next(leaves), type_spec.element)
+    return _to_user(next(leaves), type_spec)
+
+
+def to_numpy(value: Any) -> Any:
+    """A tensor as an array that shares its memory."""
+    return np.asarray(value) if isinstance(value, tf.Tensor) else value
+
+
+def _to_user(value: Any, type_spec: Any) -> Any:
+    value = to_numpy(value)
+    if type_spec.dtype.type is np.str_:
+        value = np.asarray(value, np.object_)
+        encoded = np.vectorize(tf.compat.as_bytes, otypes=[np.object_])
+        return encoded(value)[()] if value.size else value
+    return np.asarray(value, type_spec.dtype)[()]
