@@ -127,7 +127,7 @@ def _balanced_labels(
 
 
 def reviews(seed: int, train: int = 4000, test: int = 1000) -> Reviews:
-    """Texts of 20 to 90 words, mostly neutral; most opinion words agree with the label."""
+    """Texts of 16 to 44 words, mostly neutral; most opinion words agree with the label."""
     rng = np.random.default_rng(seed)
     y = _balanced_labels(2, train, test, rng)
     words = _vocabulary()
@@ -158,9 +158,9 @@ def _review(
     label: int, words: tuple[np.ndarray, np.ndarray, np.ndarray], rng: np.random.Generator
 ) -> str:
     negative, positive, neutral = words
-    length = rng.integers(20, 91)
-    is_opinion = rng.random(length) < 0.3
-    is_positive = rng.random(length) < (0.7 if label else 0.3)
+    length = rng.integers(16, 45)
+    is_opinion = rng.random(length) < 0.4
+    is_positive = rng.random(length) < (0.75 if label else 0.25)
     opinions = np.where(is_positive, rng.choice(positive, length), rng.choice(negative, length))
     text = " ".join(np.where(is_opinion, opinions, rng.choice(neutral, length)))
     return text.capitalize() + "."

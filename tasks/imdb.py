@@ -16,7 +16,7 @@ from tasks.task import Arrays, Settings, Task
 
 _NAME = "imdb_reviews/plain_text"
 _URL = "http://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"
-_WORDS, _LENGTH, _EMBEDDED_LENGTH = 10_000, 256, 64
+_WORDS, _LENGTH, _EMBEDDED_LENGTH = 10_000, 256, 32
 
 
 def vectorise(train_texts: Any, test_texts: Any, length: int) -> tuple[np.ndarray, np.ndarray]:
@@ -41,7 +41,7 @@ def align_right(tokens: Any, length: int) -> np.ndarray:
 
 
 def load_embedded(seed: int) -> Arrays:
-    """Generated reviews, 64 words of each."""
+    """Generated reviews, 32 words of each."""
     texts = embedded.reviews(seed)
     train_x, test_x = vectorise(texts.train_texts, texts.test_texts, _EMBEDDED_LENGTH)
     return Arrays(
@@ -85,13 +85,13 @@ TASK = Task(
     demo=Settings(
         model="bilstm",
         width=0.125,
-        partition="dirichlet:1",
+        partition="dirichlet:5",
         clients=32,
         clients_per_round=8,
         rounds=30,
         local_steps=10,
         batch_size=32,
-        learning_rate="0.4",
+        learning_rate="1.0,20:0.3",
         momentum=0.9,
         tiers="strong:8,moderate:8,weak:16",
         target_accuracy=0.8,

@@ -11,6 +11,6 @@ from tff_partial import runtime
 
 @pytest.fixture(scope="session", autouse=True)
 def default_runtime():
-    context = runtime.set_default("local_cpp")
+    context = runtime.set_default()
     yield context
     context.close()

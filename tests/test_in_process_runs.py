@@ -173,22 +173,28 @@ def test_references_instead_of_copies():
     assert not result.flags.writeable
 
 
-def test_a_value_that_is_overwritten_is_not_initialised():
-    proto = tff.framework.ConcreteComputation.get_proto
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_a_value_that_is_overwritten_is_not_initialised(overwrite):
+    @tff.tensorflow.computation(np.float32)
+    def computation(x):
+        variable = tf.Variable(tf.random.normal([]))
 
-    def ops(overwrite):
-        @tff.tensorflow.computation(np.float32)
-        def computation(x):
-            variable = tf.Variable(tf.random.normal([]))
-            assign = variable.assign if overwrite else variable.assign_add
-            with tf.control_dependencies([assign(x)]):
-                return variable.read_value()
+        @tf.function
+        def use(x):
+            if overwrite:
+                variable.assign(x)
+            for _ in tf.range(3):
+                variable.assign_add(x)
+            return variable.read_value()
 
-        graph = graphs.prepare(proto(computation).tensorflow)
-        return {node.op for node in graph.graph_def.node}
+        return use(x)
 
-    assert "RandomStandardNormal" in ops(overwrite=False)
-    assert "RandomStandardNormal" not in ops(overwrite=True)
+    compiled = in_process.compile_to_native(computation)
+    proto = tff.framework.ConcreteComputation.get_proto(compiled)
+    ops = {node.op for node in graphs.prepare(proto.tensorflow).graph_def.node}
+    assert ("RandomStandardNormal" in ops) is not overwrite
+    result = run(in_process.InProcessContext(), computation, 1.0)
+    assert bool(result == 4.0) == overwrite
 
 
 @tff.tensorflow.computation(tff.SequenceType(np.int32))

@@ -27,7 +27,6 @@ from tff_partial import records
 from tff_partial.evaluation import Evaluation
 from tff_partial.lazy import tf, tff
 
-
 COLUMNS = ("round", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "seconds")
 
 

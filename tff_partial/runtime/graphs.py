@@ -92,6 +92,8 @@ def prepare(tensorflow: computation_pb2.TensorFlow) -> PreparedGraph:
     feeds = binding_names(tensorflow.parameter)
     fetches = binding_names(tensorflow.result)
     roots = {node_name(name) for name in fetches}
+    token = tensorflow.session_token_tensor_name or None
+    _wait_for_no_parameter(graph_def, {node_name(name) for name in (*feeds, token or "")})
     _rename_functions(graph_def, f"_{next(_unique)}")
     _merge_aliases(graph_def)
     initializers.order(graph_def, tensorflow.initialize_op, roots)
@@ -101,7 +103,6 @@ def prepare(tensorflow: computation_pb2.TensorFlow) -> PreparedGraph:
         node.attr.pop("_class", None)  # names neighbours that may be gone
     for node, device in zip(graph_def.node, devices.place(graph_def.node)):
         node.device = device
-    token = tensorflow.session_token_tensor_name or None
     return PreparedGraph(graph_def, tuple(feeds), tuple(fetches), token, exclusive)
 
 
@@ -132,6 +133,15 @@ def _refuse(graph_def: Any) -> None:
             raise NotImplementedError(
                 f"in_process cannot run {node.op} (node {node.name}): its state survives the call"
             )
+
+
+def _wait_for_no_parameter(graph_def: Any, parameters: set[str]) -> None:
+    """Removes control inputs from placeholders: only their data inputs are replaced on import."""
+    for node in graph_def.node:
+        kept = [i for i in node.input if not (i.startswith("^") and i[1:] in parameters)]
+        if len(kept) < len(node.input):
+            del node.input[:]
+            node.input.extend(kept)
 
 
 def _rename_functions(graph_def: Any, suffix: str) -> None:

@@ -96,11 +96,6 @@ class InProcessContext(tff.framework.SyncContext):
         return self._get(comp).run(arg, self._default_num_clients)
 
     def close(self) -> None:
-        """Forgets what has been compiled."""
-        with self._lock:
-            self._compiled.clear()
-
-    def close(self) -> None:
         """Ends the threads and frees what has been compiled. The context is of no use then."""
         with self._lock:
             self._compiled.clear()

@@ -103,9 +103,20 @@ def _users_of_variables(nodes: dict[str, Any], names: set[str]) -> dict[str, set
     users: dict[str, set[str]] = {}
     for name in names:
         for i in nodes[name].input:
-            if not i.startswith("^") and nodes[_source(i)].op == "VarHandleOp":
-                users.setdefault(_source(i), set()).add(name)
+            source = _handle(nodes, i)
+            is_use = not i.startswith("^") and nodes[name].op != "Identity"
+            if is_use and nodes[source].op == "VarHandleOp":
+                users.setdefault(source, set()).add(name)
     return users
+
+
+def _handle(nodes: dict[str, Any], name: str) -> str:
+    """Where a data input comes from: inlining a function leaves identities of its arguments."""
+    source = _source(name)
+    while nodes[source].op == "Identity" and not name.startswith("^"):
+        name = nodes[source].input[0]
+        source = _source(name)
+    return source
 
 
 def _successors(nodes: dict[str, Any], names: set[str]) -> dict[str, list[str]]:
@@ -120,8 +131,10 @@ def _assigned_first(
     nodes: dict[str, Any], handle: str, users: set[str], successors: dict[str, list[str]]
 ) -> bool:
     """Whether one of the users assigns the variable and all the others come after it."""
+    if not users:
+        return True
     for name in users:
-        if nodes[name].op == "AssignVariableOp" and _source(nodes[name].input[0]) == handle:
+        if nodes[name].op == "AssignVariableOp" and _handle(nodes, nodes[name].input[0]) == handle:
             after: set[str] = set()
             waiting = [name]
             while waiting:
