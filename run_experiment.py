@@ -192,15 +192,19 @@ def run(prepared: Prepared) -> int:
     experiment, folder = prepared.experiment, prepared.folder
     data = prepared.data.description
     _say(f"{experiment.task.name} with {experiment.algo}; data {data}; results in {folder}")
-    context = runtime.set_default(*_runtime_options(prepared.execution))
     code = 0
     try:
-        train(prepared)
+        context = runtime.set_default(*_runtime_options(prepared.execution))
+        try:
+            train(prepared)
+        finally:
+            context.close()
     except training.Interrupted as stopped:
         _say(f"{stopped}; start again with --output_dir={folder} to go on")
         code = 128 + stopped.signal_number
-    finally:
-        context.close()
+    except runtime.WorkersLostError as error:
+        _say(f"error: {error}; start again with --output_dir={folder} and other --workers to go on")
+        code = 1
     finish(folder, prepared.settings, data)
     return code
 
@@ -234,6 +238,8 @@ def train(prepared: Prepared) -> None:
 def finish(folder: str, settings: dict[str, Any], data: str) -> None:
     """Writes what is made from the metrics, and prints the table."""
     rows = results.read_metrics(folder)
+    if not rows:
+        return
     summary = results.summarize(settings, data, rows)
     results.write_json(f"{folder}/summary.json", summary)
     title = f"{settings['task']}, {settings['algo']}, {settings['model']} ({data})"
@@ -280,7 +286,8 @@ def list_everything() -> str:
         for name, t in tasks.TASKS.items()
     ]
     lines += ["", "models (--model)", *(f"  {name}" for name in models.NAMES)]
-    lines += ["", "partitions (--partition)", *(f"  {rule.usage}" for rule in partition.RULES.values())]
+    usages = [rule.usage for rule in partition.RULES.values()]
+    lines += ["", "partitions (--partition)", *(f"  {usage}" for usage in usages)]
     lines += ["", "runtimes (--runtime)", *(f"  {name}" for name in runtime.NAMES)]
     return "\n".join(lines)
 

@@ -62,7 +62,7 @@ def stock(work: Any) -> Callable[[], None]:
             ),
         )
 
-    rate = work.local.learning_rate.initial
+    rate = work.local.learning_rate
     process = tff.learning.algorithms.build_weighted_fed_avg(
         model_fn,
         client_optimizer_fn=tff.learning.optimizers.build_sgdm(rate, work.local.momentum or None),

@@ -89,7 +89,7 @@ class _BareClient:
             logits = self.model(x, training=True)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
             loss = tf.reduce_mean(losses)
-        rate = float(self.local.learning_rate.initial)  # type: ignore[union-attr]
+        rate = float(self.local.learning_rate)
         for v, b, g in zip(variables, self.buffers, tape.gradient(loss, variables)):
             if self.local.momentum:
                 b.assign(self.local.momentum * b + g)

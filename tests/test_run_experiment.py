@@ -15,7 +15,18 @@ import pytest
 import run_experiment
 
 ROOT = pathlib.Path(__file__).parent.parent
-SMALL = ["--task=mnist", "--algo=fedavg", "--data=embedded", "--model=softmax", "--clients=6", "--clients_per_round=3", "--local_steps=2", "--batch_size=8", "--checkpoint_every=2", "--eval_every=2"]
+SMALL = [
+    "--task=mnist",
+    "--algo=fedavg",
+    "--data=embedded",
+    "--model=softmax",
+    "--clients=6",
+    "--clients_per_round=3",
+    "--local_steps=2",
+    "--batch_size=8",
+    "--checkpoint_every=2",
+    "--eval_every=2",
+]
 
 
 def start(*args, **options):

@@ -65,7 +65,11 @@ class LocalTraining:
             )
         if self.clip_norm is not None and self.clip_norm <= 0:
             raise ValueError(f"clip_norm must be positive. Received: clip_norm={self.clip_norm}")
-        object.__setattr__(self, "learning_rate", schedules.create(self.learning_rate))
+        schedules.create(self.learning_rate)
+
+    def rate(self, round_num: Any) -> Any:
+        """eta in a round, as a float32 scalar tensor."""
+        return schedules.create(self.learning_rate)(round_num)
 
 
 class BatchOrder:

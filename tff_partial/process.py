@@ -43,12 +43,7 @@ def build_learning_process(
     Raises:
       ValueError: If `weighting` or `server_learning_rate` is not valid.
     """
-    check_weighting(weighting)
-    if not server_learning_rate > 0:
-        raise ValueError(
-            "server_learning_rate must be positive. "
-            f"Received: server_learning_rate={server_learning_rate}"
-        )
+    check_mean(weighting, server_learning_rate)
     client_work = build_client_work(model, local, part_fn, gradient_fn, weighting)
     result = client_work.next.type_signature.result.result.member
     factory = aggregator or aggregation.ContributorMean()
@@ -61,10 +56,16 @@ def build_learning_process(
     )
 
 
-def check_weighting(weighting: str) -> None:
+def check_mean(weighting: str, server_learning_rate: float = 1.0) -> None:
+    """Raises a ValueError if clients cannot be weighted so, or the rate is not positive."""
     if weighting not in WEIGHTINGS:
         raise ValueError(
             f"weighting must be one of {WEIGHTINGS}. Received: weighting={weighting!r}"
+        )
+    if not server_learning_rate > 0:
+        raise ValueError(
+            "server_learning_rate must be positive. "
+            f"Received: server_learning_rate={server_learning_rate}"
         )
 
 
@@ -95,7 +96,7 @@ def build_client_work(
 
         @tf.function
         def run(weights: Any, round_num: Any, record: Any) -> Any:
-            sums = train(weights, record, local.learning_rate(round_num))
+            sums = train(weights, record, local.rate(round_num))
             return client_result(built, part, weights, record, weighting), sums
 
         return run(weights, round_num, dataset.get_single_element())

@@ -153,7 +153,8 @@ def plot_curves(path: str, title: str, rows: Sequence[Mapping[str, Any]]) -> Non
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, name in zip(figure.subplots(1, 2), ("loss", "accuracy")):
+    panels: Any = figure.subplots(1, 2)
+    for axes, name in zip(panels, ("loss", "accuracy")):
         for kind in ("train", "test"):
             points = [(r["round"], r[f"{kind}_{name}"]) for r in rows]
             points = [(x, y) for x, y in points if y is not None]

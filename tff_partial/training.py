@@ -96,27 +96,37 @@ def train(
     done, state = outputs.restore(state)
     on_round(done, {})
     with _StopSignals() as stop:
-        for round_num in range(done, plan.rounds):
-            started = time.monotonic()
-            cohort = sample_clients(data.num_clients, plan.clients_per_round, round_num, plan.seed)
-            client_records = [
-                records.create_record(*data.client(i), i, round_num, plan.seed, tier_of(i))
-                for i in map(int, cohort)
-            ]
-            output = process.next(state, client_records)
-            state, done = output.state, round_num + 1
-            last = done == plan.rounds
-            test = None
-            if last or done % plan.eval_every == 0:
-                test = evaluate(process.get_model_weights(state))
-            row = _row(output.metrics, test, time.monotonic() - started)
-            outputs.write_row(done, row)
-            if last or stop.signal or done % plan.checkpoint_every == 0:
-                outputs.checkpoint(done, state)
-            on_round(done, row)
-            if stop.signal and not last:
-                raise Interrupted(done, stop.signal)
+        try:
+            for round_num in range(done, plan.rounds):
+                started = time.monotonic()
+                ids = sample_clients(data.num_clients, plan.clients_per_round, round_num, plan.seed)
+                cohort = [_record(data, i, round_num, plan.seed, tier_of(i)) for i in map(int, ids)]
+                output = process.next(state, cohort)
+                test = None
+                if _is_due(round_num + 1, plan.eval_every, plan.rounds):
+                    test = evaluate(process.get_model_weights(output.state))
+                row = _row(output.metrics, test, time.monotonic() - started)
+                outputs.write_row(round_num + 1, row)
+                state, done = output.state, round_num + 1
+                if _is_due(done, plan.checkpoint_every, plan.rounds):
+                    outputs.checkpoint(done, state)
+                on_round(done, row)
+                if stop.signal and done < plan.rounds:
+                    raise Interrupted(done, stop.signal)
+        except BaseException:
+            # Whatever ends the run, no finished round is lost.
+            outputs.checkpoint(done, state)
+            raise
     return process.get_model_weights(state)
+
+
+def _is_due(done: int, every: int, rounds: int) -> bool:
+    return done % every == 0 or done == rounds
+
+
+def _record(data: Any, client_id: int, round_num: int, seed: int, tier: int) -> Any:
+    x, y = data.client(client_id)
+    return records.create_record(x, y, client_id, round_num, seed, tier)
 
 
 def _row(metrics: Any, test: Optional[Evaluation], seconds: float) -> Mapping[str, Any]:
@@ -175,6 +185,10 @@ class _Outputs:
         self._loop.run_until_complete(self._tensorboard.release(row, done))
 
     def checkpoint(self, done: int, state: Any) -> None:
+        """Saves the state unless it is saved already."""
+        if done in self._versions or done == 0:
+            return
+        self._versions.append(done)
         self._loop.run_until_complete(self._states.save(tf.nest.flatten(state), done))
 
 

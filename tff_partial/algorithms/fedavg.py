@@ -37,6 +37,9 @@ class Params:
     weighting: str = "examples"
     server_learning_rate: float = 1.0
 
+    def __post_init__(self) -> None:
+        process.check_mean(self.weighting, self.server_learning_rate)
+
 
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""

@@ -10,6 +10,10 @@ from tff_partial.lazy import tff
 NAMES = ("in_process", "local_cpp", "remote")
 
 
+class WorkersLostError(RuntimeError):
+    """No remote worker is left that could run the computation."""
+
+
 def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[int] = None) -> None:
     """Raises a ValueError if the name is unknown or an option does not belong to it."""
     if name not in NAMES:
@@ -19,6 +23,10 @@ def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[i
             "workers must be given with runtime='remote' and only there. "
             f"Received: runtime={name!r}, workers={list(workers)}"
         )
+    if name == "remote":
+        from tff_partial.runtime import remote_worker
+
+        remote_worker.check_addresses(workers)
     if client_parallelism is not None and (name != "in_process" or client_parallelism < 1):
         raise ValueError(
             "client_parallelism must be positive and given with runtime='in_process' only. "

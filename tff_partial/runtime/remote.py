@@ -29,16 +29,13 @@ from typing import Any, Optional
 
 import tensorflow_federated as tff
 
+from tff_partial.runtime import WorkersLostError
 from tff_partial.runtime.remote_worker import RemoteWorker, check_addresses
 from tff_partial.runtime.worker_client import WorkerLost
 
 # How long an invocation waits for lost workers that may be back: enough for one that is,
 # and no burden when a host does not even refuse the connection.
 _GRACE = 0.25
-
-
-class WorkersLostError(RuntimeError):
-    """No worker is left that could run the computation."""
 
 
 class _Slot(tff.framework.AsyncContext):

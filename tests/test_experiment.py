@@ -1,0 +1,42 @@
+"""From names and numbers to an experiment."""
+
+import pytest
+
+import models
+import tasks
+from tff_partial import experiment, registry
+
+
+@pytest.mark.parametrize("algo", sorted(registry.ALGORITHMS))
+@pytest.mark.parametrize("name", sorted(tasks.TASKS))
+def test_every_preset_of_every_task_is_valid(name, algo):
+    experiment.create(name, algo)
+    for paper, settings in tasks.TASKS[name].papers.items():
+        created = experiment.create(name, algo, preset="paper", paper=paper)
+        assert created.settings.rounds == settings.rounds
+        assert created.settings.source
+        assert settings.model in models.NAMES
+
+
+def test_overrides_replace_the_presets_local_work():
+    by_steps = experiment.create("mnist", "fedavg", overrides={"local_steps": 3})
+    assert (by_steps.settings.local_steps, by_steps.settings.local_epochs) == (3, None)
+    by_epochs = experiment.create("cifar10", "fedavg", overrides={"local_epochs": 2})
+    assert (by_epochs.settings.local_steps, by_epochs.settings.local_epochs) == (None, 2)
+
+
+def test_settings_reach_local_training():
+    created = experiment.create(
+        "mnist", "fedavg", overrides={"learning_rate": "0.3", "momentum": 0.7, "batch_size": 9}
+    )
+    local = experiment.create_params(created).local
+    assert (float(local.rate(5)), local.momentum, local.batch_size) == (pytest.approx(0.3), 0.7, 9)
+
+
+def test_identity_names_the_data_and_the_hyperparameters():
+    created = experiment.create("mnist", "fedavg", params={"weighting": "uniform"})
+    data = experiment.load_data(created, "embedded", None)
+    identity = created.identity(data)
+    assert identity["fedavg_weighting"] == "uniform"
+    assert identity["data"] == data.description
+    assert data.description.startswith("embedded")
