@@ -1,6 +1,9 @@
 """Time of a FedAvg round: ours against stock TFF and against a loop without any framework.
 
     python -m benchmarks.round_time [--works=mlp,resnet20] [--rounds=5] [--json=FILE]
+    python -m benchmarks.round_time --scaling
+
+The second form times rounds of 10 to 10,000 tiny clients: the cost of a client must not grow.
 
 Every figure is the median of at least five rounds after warm-up; ratios are taken within this
 run. Each system runs in a process of its own, one after the other, so that none disturbs another
@@ -10,6 +13,7 @@ and its peak memory (its worker's included) can be read.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import resource
@@ -119,6 +123,25 @@ def measure(system: str, work_name: str, rounds: int) -> dict[str, float]:
     }
 
 
+def scaling(rounds: int) -> dict[str, float]:
+    """Milliseconds of a round for each client, by number of clients; one process for all."""
+    from benchmarks import works
+
+    tiny = works.WORKS["mlp"]
+    figures = {}
+    for clients in (10, 100, 1000, 10_000):
+        work = dataclasses.replace(tiny, model="softmax", clients=clients, examples=10)
+        run_round = ours(work)
+        run_round()
+        times = []
+        for _ in range(rounds if clients < 10_000 else 2):
+            started = time.perf_counter()
+            run_round()
+            times.append(time.perf_counter() - started)
+        figures[str(clients)] = 1000 * statistics.median(times) / clients
+    return figures
+
+
 def peak_memory_mb() -> float:
     """Peak memory of this process and of the workers that it started."""
     import psutil
@@ -135,7 +158,10 @@ def _high_water_mb(pid: int) -> float:
 
 
 def _in_child(system: str, work: str, rounds: int) -> dict[str, float]:
-    """Output goes to files: TFF's stock worker would keep a pipe open."""
+    """Output goes to files: TFF's stock worker would keep a pipe open.
+
+    All systems get oneDNN's convolutions, which this project turns on (tff_partial/__init__.py).
+    """
     with tempfile.TemporaryDirectory() as folder:
         result, log = os.path.join(folder, "result.json"), os.path.join(folder, "log")
         command = [
@@ -150,6 +176,7 @@ def _in_child(system: str, work: str, rounds: int) -> dict[str, float]:
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
+                env={**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"},
                 check=False,
             )
         if not os.path.exists(result):
@@ -163,7 +190,7 @@ def _run_child(spec: str, rounds: int) -> None:
     import psutil
 
     system, work, path = spec.split(",")
-    figures = measure(system, work, rounds)
+    figures = scaling(rounds) if system == "scaling" else measure(system, work, rounds)
     with open(path, "w") as file:
         json.dump(figures, file)
     for child in psutil.Process().children(recursive=True):
@@ -177,10 +204,15 @@ def main() -> None:
     parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json")
+    parser.add_argument("--scaling", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
         _run_child(args.child, args.rounds)
+    if args.scaling:
+        for clients, cost in _in_child("scaling", "mlp", args.rounds).items():
+            print(f"{clients:>6} tiny clients: {cost:.3f} ms a client")
+        return
     rows = {}
     print(f"{'work':<12} {'system':<6} {'round s':>8} {'first s':>8} {'peak MB':>8}")
     for work in args.works.split(","):

@@ -77,7 +77,7 @@ def _map(fn: Any, values: Any, weights: Any) -> Any:
     flat_weights = tf.nest.flatten(weights)
     if len(flat_weights) == 1:
         flat_weights *= len(flat_values)
-    results = [fn(v, tf.broadcast_to(w, tf.shape(v))) for v, w in zip(flat_values, flat_weights)]
+    results = [fn(v, w) for v, w in zip(flat_values, flat_weights)]
     return tf.nest.pack_sequence_as(values, results)
 
 

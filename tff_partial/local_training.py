@@ -121,7 +121,8 @@ class Momentum:
             for v, g in zip(self._variables, gradients):
                 tf.raw_ops.ResourceApplyGradientDescent(var=v.handle, alpha=learning_rate, delta=g)
         for v, buffer, g in zip(self._variables, self._buffers, gradients):
-            tf.raw_ops.ResourceApplyMomentum(
+            # The buffer holds -eta * v: the same steps while eta is constant, and a pass less.
+            tf.raw_ops.ResourceApplyKerasMomentum(
                 var=v.handle, accum=buffer.handle, lr=learning_rate, grad=g, momentum=self._momentum
             )
 
