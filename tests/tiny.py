@@ -27,15 +27,15 @@ def client_data(sizes=(12, 7, 20), seed=0):
     return [(x, ((x[:, 0] > 0).astype(np.int32) + (x[:, 1] > 0)).astype(np.int32)) for x in xs]
 
 
-def cohort(data, round_num=0, seed=0):
-    return [records.create_record(x, y, i, round_num, seed) for i, (x, y) in enumerate(data)]
+def cohort(data, seed=0):
+    return [records.create_record(x, y, i, seed) for i, (x, y) in enumerate(data)]
 
 
 def run(process, data, rounds, state=None):
     """Runs rounds with all clients; returns the last state and the metrics of each round."""
     state, metrics = state or process.initialize(), []
-    for round_num in range(rounds):
-        output = process.next(state, cohort(data, round_num))
+    for _ in range(rounds):
+        output = process.next(state, cohort(data))
         state = output.state
         metrics.append(output.metrics["client_work"])
     return state, metrics

@@ -140,10 +140,10 @@ def build(
     optimizer = Momentum(variables, local)
     positions = [_index(model.trainable, v) for v in variables]
 
-    def gradients(x: Any, y: Any, seed: Any, initial: Sequence[Any]) -> tuple[Any, Any]:
+    def gradients(x: Any, y: Any, initial: Sequence[Any]) -> tuple[Any, Any]:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
-            logits = part.forward(x, seed)
+            logits = part.forward(x)
             losses = model.losses(y, logits)
             loss = tf.reduce_mean(losses)
         grads = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
@@ -165,11 +165,11 @@ def build(
         order = BatchOrder(local, tf.shape(record["y"])[0], record["seed"])
         sums = tf.zeros([3])
         for step in tf.range(order.num_steps):
-            seed = record["seed"] + tf.stack([step + 1, 0])
-            model.set_dropout_seed(seed)
+            if model.is_random:
+                model.set_seed(record["seed"] + tf.stack([step + 1, 0]))
             indices = order.indices(step)
             x, y = tf.gather(inputs, indices), tf.gather(record["y"], indices)
-            grads, step_sums = gradients(x, y, seed, initial)
+            grads, step_sums = gradients(x, y, initial)
             optimizer.apply(grads, learning_rate)
             sums += step_sums
         return collections.OrderedDict(loss=sums[0], correct=sums[1], examples=sums[2])

@@ -118,8 +118,9 @@ class Model:
             self.forward(self.preprocess(example), training=False)
         self.trainable: list[Any] = [v for b in self.blocks for v in b.trainable_variables]
         self.statistics: list[Any] = [v for b in self.blocks for v in b.non_trainable_variables]
-        self._dropout_seed = tf.Variable([0, 0], trainable=False, dtype=tf.int32)
-        _use_stateless_randomness(self.blocks, self._dropout_seed)
+        self._step_seed = tf.Variable([0, 0], trainable=False, dtype=tf.int32)
+        has_random_layers = _use_stateless_randomness(self.blocks, self._step_seed)
+        self.is_random = has_random_layers or spec.augment is not None
 
     @property
     def weights(self) -> Any:
@@ -144,9 +145,13 @@ class Model:
         for variable, value in zip(self.statistics, weights.non_trainable):
             variable.assign(value, read_value=False)
 
-    def set_dropout_seed(self, seed: Any) -> None:
-        """Determines what dropout and other random layers draw until the next call."""
-        self._dropout_seed.assign(seed, read_value=False)
+    def set_seed(self, seed: Any) -> None:
+        """Determines what random layers and the augmentation draw until the next call."""
+        self._step_seed.assign(seed, read_value=False)
+
+    def augment(self, x: Any) -> Any:
+        """A batch of examples as clients hold them, changed at random if the spec says so."""
+        return self.spec.augment(x, self._step_seed.read_value()) if self.spec.augment else x
 
     def losses(self, y: Any, logits: Any) -> Any:
         """Loss of each example: labels int32 [n], logits -> float32 [n]."""
@@ -208,8 +213,10 @@ def _seeded(seed: int) -> Iterator[None]:
         backend._SEED_GENERATOR.generator = generator
 
 
-def _use_stateless_randomness(blocks: Sequence[Any], seed: Any) -> None:
+def _use_stateless_randomness(blocks: Sequence[Any], seed: Any) -> bool:
     """Makes random layers (dropout, noise) draw as a function of the variable `seed`.
+
+    Returns whether there are any.
 
     Keras draws from kernels that keep a state, so a result would depend on which clients ran
     before on the same instance of the graph, and a resumed run could not repeat it.
@@ -227,3 +234,4 @@ def _use_stateless_randomness(blocks: Sequence[Any], seed: Any) -> None:
     random_layers = [x for x in [*blocks, *layers] if hasattr(x, "_random_generator")]
     for salt, layer in enumerate(random_layers):
         layer._random_generator = StatelessGenerator(salt)
+    return bool(random_layers)

@@ -20,15 +20,13 @@ class Part(NamedTuple):
     variables: tuple[Any, ...]
     statistics: tuple[Any, ...]
     prepare: Callable[[Any], Any]
-    forward: Callable[[Any, Any], Any]
+    forward: Callable[[Any], Any]
 
 
 def everything(model: Model) -> Part:
     """The whole model, trained on the examples themselves."""
 
-    def forward(x: Any, seed: Any) -> Any:
-        if model.spec.augment:
-            x = model.spec.augment(x, seed)
-        return model.forward(model.preprocess(x), training=True)
+    def forward(x: Any) -> Any:
+        return model.forward(model.preprocess(model.augment(x)), training=True)
 
     return Part(tuple(model.trainable), tuple(model.statistics), lambda x: x, forward)

@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from tff_partial import aggregation, local_training, parts
+from tff_partial import aggregation, local_training, parts, records
 from tff_partial.lazy import tf, tff
 from tff_partial.model_spec import Model, ModelSpec
 
@@ -96,6 +96,7 @@ def build_client_work(
 
         @tf.function
         def run(weights: Any, round_num: Any, record: Any) -> Any:
+            record = records.in_round(record, round_num)
             sums = train(weights, record, local.rate(round_num))
             return client_result(built, part, weights, record, weighting), sums
 

@@ -1,4 +1,4 @@
-"""A client is one record: what a process receives for it in a round."""
+"""A client is one record: what a process receives for it, the same in every round."""
 
 from __future__ import annotations
 
@@ -10,23 +10,19 @@ import numpy as np
 from tff_partial.lazy import tf
 
 
-def create_record(
-    x: Any, y: Any, client_id: int = 0, round_num: int = 0, seed: int = 0, tier: int = 0
-) -> Any:
+def create_record(x: Any, y: Any, client_id: int = 0, seed: int = 0, tier: int = 0) -> Any:
     """Returns a `tf.data.Dataset` of exactly one element, a client's whole local data.
 
-    The element's own seed [2] is a hash of (seed, round_num, client_id): a client draws other
-    batches in every round, and the same ones when the round is repeated.
+    The element's own seed [2] is a hash of (seed, client_id).
 
     Args:
       x: Examples [n, ...], of the model's `input_dtype`.
       y: Labels [n].
       client_id: Who it is.
-      round_num: The round it takes part in.
       seed: The run's seed.
       tier: Index of the client's tier.
     """
-    words = np.random.SeedSequence([seed, round_num, client_id]).generate_state(2)
+    words = np.random.SeedSequence([seed, client_id]).generate_state(2)
     record = collections.OrderedDict(
         x=x,
         y=np.asarray(y, np.int32),
@@ -35,3 +31,12 @@ def create_record(
         seed=words.astype(np.int32),
     )
     return tf.data.Dataset.from_tensors(record)
+
+
+def in_round(record: Any, round_num: Any) -> Any:
+    """A record whose seed is of this round, in the graph.
+
+    A client draws other batches in every round, and the same ones when the round is repeated.
+    """
+    seed = tf.random.experimental.stateless_fold_in(record["seed"], round_num)
+    return collections.OrderedDict(record, seed=seed)
