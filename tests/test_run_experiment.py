@@ -10,9 +10,11 @@ import sys
 import time
 
 import numpy as np
+import portpicker
 import pytest
 
 import run_experiment
+from tff_partial.runtime import worker_process
 
 ROOT = pathlib.Path(__file__).parent.parent
 SMALL = [
@@ -101,6 +103,7 @@ def test_one_seed_one_result(finished, tmp_path):
     assert weights(tmp_path / "again") == weights(finished)
 
 
+@pytest.mark.slow
 def test_killed_run_goes_on_bit_for_bit(finished, tmp_path):
     folder = tmp_path / "killed"
     for progress in (5, 14):
@@ -114,6 +117,7 @@ def test_killed_run_goes_on_bit_for_bit(finished, tmp_path):
     assert weights(folder) == weights(finished)
 
 
+@pytest.mark.slow
 def test_ctrl_c_finishes_the_files_and_exits_130(finished, tmp_path):
     folder = tmp_path / "interrupted"
     with open(tmp_path / "log", "w") as log:
@@ -217,3 +221,31 @@ def test_help_and_list_answer_without_tensorflow():
         assert done.returncode == 0, done.stderr
         for name in ("fedavg", "imdb", "resnet20"):
             assert name in done.stdout
+
+
+def start_worker():
+    port = portpicker.pick_unused_port()
+    return worker_process.WorkerProcess(worker_process.worker_command(port), port)
+
+
+@pytest.mark.slow
+def test_lost_workers_are_an_error_and_the_run_goes_on_with_others(finished, tmp_path):
+    folder = tmp_path / "remote"
+    first, second = start_worker(), start_worker()
+    try:
+        args = [*SMALL, "--rounds=30", "--runtime=remote", f"--output_dir={folder}"]
+        with open(tmp_path / "log", "w") as log:
+            process = start(*args, f"--workers=localhost:{first.port}", stdout=log, stderr=log)
+            wait_for_rows(folder, 4, process)
+            first.stop()
+            assert process.wait(timeout=120) == 1
+        assert "error: " in (tmp_path / "log").read_text()
+        done = len(rows(folder))
+        assert 4 <= done < 30
+        assert (folder / "checkpoints" / f"round_{done}").is_dir()
+        run_to_end(folder, "--rounds=30", "--runtime=remote", f"--workers=localhost:{second.port}")
+    finally:
+        first.stop()
+        second.stop()
+    losses = [[float(r["train_loss"]) for r in rows(f)] for f in (folder, finished)]
+    np.testing.assert_allclose(*losses, atol=1e-4)
