@@ -32,7 +32,7 @@ $(INSTALLED): requirements.txt setup.cfg pyproject.toml
 	  if $$p -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' >/dev/null 2>&1; \
 	  then python=$$p; break; fi; done; \
 	if [ -z "$$python" ]; then \
-	  echo "error: expected Python 3.9, 3.10 or 3.11 as python3.11, python3.10, python3.9 or python3. Received: $$(python3 --version 2>&1 || echo no python3)" >&2; exit 2; fi; \
+	  echo "error: expected Python 3.9, 3.10 or 3.11 as python3.11, python3.10, python3.9 or python3. Received: $$(python3 --version 2>/dev/null || echo no python3)" >&2; exit 2; fi; \
 	echo "Installing into $(VENV) with $$($$python --version); this takes some minutes the first time."; \
 	test -x $(BIN)/python || $$python -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements.txt
