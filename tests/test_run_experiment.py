@@ -12,6 +12,7 @@ import time
 import numpy as np
 import portpicker
 import pytest
+import tensorflow_federated as tff
 
 import run_experiment
 from tff_partial.runtime import worker_process
@@ -29,6 +30,13 @@ SMALL = [
     "--checkpoint_every=2",
     "--eval_every=2",
 ]
+
+
+@pytest.fixture(autouse=True)
+def keep_runtime(default_runtime):
+    """Calls of `main` in this process set a runtime of their own."""
+    yield
+    tff.framework.set_default_context(default_runtime)
 
 
 def start(*args, **options):
@@ -185,6 +193,7 @@ BAD = {
     "hyperparameter": ["--fedavg_weighting=size"],
     "paper without preset": ["--paper=fedumf"],
     "paper on embedded data": ["--preset=paper", "--data=embedded"],
+    "paper without data": ["--preset=paper", "--data=auto", "--data_dir=nowhere"],
     "more clients than examples": ["--clients=1000000", "--partition=iid"],
     "workers without remote": ["--workers=localhost:1"],
     "remote without workers": ["--runtime=remote"],
@@ -206,6 +215,16 @@ def test_bad_input_is_one_line_and_exit_code_2(args, capsys, tmp_path, monkeypat
     assert len(lines) == 1, lines
     assert lines[0].startswith("error: ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_but_the_line_is_printed_by_a_process_of_its_own(tmp_path):
+    with open(tmp_path / "log", "w") as log:
+        process = start(
+            *SMALL, "--rounds=1", f"--output_dir={ROOT / 'tests'}", stdout=log, stderr=log
+        )
+        assert process.wait(timeout=120) == 2
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert len(lines) == 1, lines
 
 
 def test_help_and_list_answer_without_tensorflow():

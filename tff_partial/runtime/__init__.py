@@ -41,6 +41,13 @@ def configure(name: str) -> None:
 
         in_process.configure_threads()
 
+    class NoRuntime(tff.framework.SyncContext):
+        def invoke(self, comp: Any, arg: Any) -> Any:
+            raise RuntimeError("runtime.set_default must be called before a computation")
+
+    # TFF's own default context reports an error when Python ends before it was replaced.
+    tff.framework.set_default_context(NoRuntime())
+
 
 def create(
     name: str = "in_process",
