@@ -121,7 +121,7 @@ class Momentum:
             for v, g in zip(self._variables, gradients):
                 tf.raw_ops.ResourceApplyGradientDescent(var=v.handle, alpha=learning_rate, delta=g)
         for v, buffer, g in zip(self._variables, self._buffers, gradients):
-            # The buffer holds -eta * v: the same steps while eta is constant, and a pass less.
+            # The buffer holds -eta * v: the same steps while eta is constant.
             tf.raw_ops.ResourceApplyKerasMomentum(
                 var=v.handle, accum=buffer.handle, lr=learning_rate, grad=g, momentum=self._momentum
             )

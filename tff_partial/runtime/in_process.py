@@ -22,7 +22,6 @@ from tff_partial.runtime.functions import trace_lock
 def configure_threads() -> bool:
     """Gives every TensorFlow op one thread, so that clients use the cores instead.
 
-    Two clients at a time with a thread each are 1.4 times as fast as one client with two.
     TensorFlow accepts the setting only before its first op.
 
     Returns:
