@@ -21,6 +21,7 @@ TASK = Task(
     num_classes=100,
     input_shape=(32, 32, 3),
     loss="categorical",
+    metrics=("accuracy", "top5_accuracy"),
     preprocess=images.standardise((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
     augment=images.crop_and_flip,
     tfds_name="cifar100",
@@ -55,9 +56,9 @@ TASK = Task(
             weight_decay=5e-4,
             eval_every=10,
             source=(
-                "Partial averaging, table 1 (IID, interval 4) and its appendix: 250 epochs, decay "
-                "after 120 and 185, warm-up over 5, here in rounds of 4 steps (12.2 steps an "
-                "epoch)."
+                "Partial averaging, table 1 (IID, interval 4), experimental settings and appendix: "
+                "250 epochs, decay after 120 and 185, warm-up over 5, here in rounds of 4 steps "
+                "(12.2 steps an epoch). Not stated: the warm-up's start (five equal stairs here)."
             ),
         ),
         "fedumf_appendix": Settings(
@@ -72,8 +73,10 @@ TASK = Task(
             target_accuracy=0.35,
             eval_every=5,
             source=(
-                "FedUMF, appendix A, tables A1 and A2 (non-IID, 15 %). Not stated: rounds (300), "
-                "momentum and weight decay (none here)."
+                "FedUMF, appendix A, tables A1 and A2 (non-IID, 15 %). Not stated: channels (64, "
+                "FedDC's), Dirichlet by client or by class (by client, as FedDC), whether its one "
+                "local round is an epoch (so here), rounds (300), momentum and weight decay (none "
+                "here)."
             ),
         ),
         "feddse": Settings(
@@ -90,8 +93,9 @@ TASK = Task(
             eval_every=25,
             source=(
                 "FedDSE, section 7 and appendix D, table 3 (high heterogeneity, 5 classes a "
-                "client). Depth of the network stated only for its memory (18); its crops are "
-                "`augment`, off unless asked for."
+                "client). Depth of the network stated only for its memory (18). Its static "
+                "normalisation and its crops (`augment`) are off unless asked for; its capacities, "
+                "drawn anew every round, are no tiers here."
             ),
         ),
     },

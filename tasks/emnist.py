@@ -50,7 +50,9 @@ TASK = Task(
             eval_every=5,
             source=(
                 "FedUMF, appendix A, tables A1 and A2 (non-IID, 15 %); its data are EMNIST "
-                "letters. Not stated: rounds (300), momentum and weight decay (none here)."
+                "letters. Not stated: how many of the letters, Dirichlet by client or by class (by "
+                "client, as FedDC), whether its one local round is an epoch (so here), rounds "
+                "(300), momentum and weight decay (none here)."
             ),
         ),
         "feddse": Settings(
@@ -67,8 +69,9 @@ TASK = Task(
             eval_every=10,
             source=(
                 "FedDSE, section 7 and appendix D, table 3 (high heterogeneity, 2 classes and 500 "
-                "examples a client). Not stated: which EMNIST (10 classes); its crops are "
-                "`augment`, off unless asked for."
+                "examples a client). Not stated: which EMNIST (10 classes). Its static "
+                "normalisation and its crops (`augment`) are off unless asked for; its capacities, "
+                "drawn anew every round, are no tiers here."
             ),
         ),
     },

@@ -128,9 +128,11 @@ TASK = Task(
             momentum=0.9,
             eval_every=10,
             source=(
-                "Partial averaging, table 3 (non-IID, alpha 0.5, 25 % active) and its appendix: "
-                "2,000 iterations, warm-up over 5 epochs (here in steps). Not stated: length of "
-                "the text (256)."
+                "Partial averaging, table 3 (non-IID, alpha 0.5, 25 % active), experimental "
+                "settings and appendix: 2,000 iterations, warm-up over 5 epochs (here of 19.5 "
+                "local steps, in five equal stairs, its start not being stated). Interval 10 is "
+                "the table's; the partial averaging itself has one 10 % longer, 11. Not stated: "
+                "length of the text (256)."
             ),
         ),
     },

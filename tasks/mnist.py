@@ -44,7 +44,9 @@ TASK = Task(
             eval_every=5,
             source=(
                 "FedPMT, section V-B and table II (FCNN, non-IID, 2 classes and 300 examples a "
-                "device). Not stated: rounds (200), momentum and weight decay (none here)."
+                "device), target of V-C. Not stated: rounds (200), momentum and weight decay (none "
+                "here). Its 2 or 4 model widths, in equal shares of the chosen devices, are no "
+                "tiers here."
             ),
         ),
         "fedpmt_cnn": Settings(
@@ -60,7 +62,9 @@ TASK = Task(
             eval_every=5,
             source=(
                 "FedPMT, section V-B and table II (CNN, non-IID, 2 classes and 300 examples a "
-                "device). Not stated: rounds (200), momentum and weight decay (none here)."
+                "device), target of V-C. Not stated: rounds (200), momentum and weight decay (none "
+                "here). Its 2 or 4 model widths, in equal shares of the chosen devices, are no "
+                "tiers here."
             ),
         ),
         "fedumf": Settings(
@@ -76,10 +80,10 @@ TASK = Task(
             weight_decay=5e-4,
             target_accuracy=0.96,
             source=(
-                "FedUMF, section 5.1 and table 2 (non-IID, C = 0.1, rate 0.05). Not stated: the "
-                "number of clients (100, as in its appendix), which of the two MNIST networks of "
-                "McMahan et al. (the one with two hidden layers), whether K = 1 is an epoch or a "
-                "step (an epoch here)."
+                "FedUMF, section 5.1 and table 2 (non-IID, at most 2 classes, C = 0.1, rate 0.05). "
+                "Not stated: the number of clients (100, as in its appendix), which of the two "
+                "MNIST networks of McMahan et al. (the one with two hidden layers), whether K = 1 "
+                "is an epoch or a step (an epoch here)."
             ),
         ),
         "fedumf_appendix": Settings(
@@ -93,8 +97,9 @@ TASK = Task(
             learning_rate="0.1*0.998",
             target_accuracy=0.95,
             source=(
-                "FedUMF, appendix A, tables A1 and A2 (non-IID, 15 %). Not stated: rounds (300), "
-                "momentum and weight decay (none here)."
+                "FedUMF, appendix A, tables A1 and A2 (non-IID, 15 %). Not stated: Dirichlet by "
+                "client or by class (by client, as FedDC), whether its one local round is an epoch "
+                "(so here), rounds (300), momentum and weight decay (none here)."
             ),
         ),
     },

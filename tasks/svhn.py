@@ -53,9 +53,10 @@ TASK = Task(
             weight_decay=1e-4,
             eval_every=10,
             source=(
-                "Partial averaging, table 1 (IID, interval 4) and its appendix: 160 epochs, decay "
-                "after 80 and 120, warm-up over 5, here in rounds of 4 steps (8.9 steps an "
-                "epoch). Not stated: whether the extra images are used (not here)."
+                "Partial averaging, table 1 (IID, interval 4), experimental settings and appendix: "
+                "160 epochs, decay after 80 and 120, warm-up over 5, here in rounds of 4 steps "
+                "(8.9 steps an epoch). Not stated: whether the extra images are used (not here), "
+                "the warm-up's start (five equal stairs here)."
             ),
         ),
     },

@@ -134,7 +134,8 @@ TASK = Task(
             learning_rate="0.1*0.998",
             source=(
                 "FedUMF, appendix A, figure A5: 20 clients, 15 %, batch 10, one of (0,0), (0,1), "
-                "(1,0). Not stated: model, rounds, momentum and weight decay (none here)."
+                "(1,0). Not stated: model (softmax), whether its one local round is an epoch (so "
+                "here), rounds (200), momentum and weight decay (none here)."
             ),
         ),
     },

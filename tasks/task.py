@@ -1,4 +1,4 @@
-"""What a task is: data, model, loss and hyperparameters, frozen and checked when made."""
+"""What a task is: data, model, loss, metrics and hyperparameters, frozen and checked when made."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 import numpy as np
 
 from tasks import partition as partition_lib
+from tff_partial import objectives
 
 if TYPE_CHECKING:
     from tasks.federated import FederatedData
@@ -136,7 +137,8 @@ class Task:
       num_classes: Classes of the real data.
       input_shape: One input of the model, of the real data; embedded data may differ
         (`FederatedData.input_shape`).
-      loss: 'categorical' (softmax cross entropy) or 'binary' (one logit).
+      loss: 'categorical' (softmax cross entropy) or 'binary' (one logit), of
+        `tff_partial.objectives`.
       demo: Settings of a small run on embedded data.
       papers: Settings by paper, with their places.
       default_paper: The key of `papers` that --preset=paper means.
@@ -145,6 +147,7 @@ class Task:
       load_embedded: From a seed, the data set that is always there.
       load_real: From a data folder (None: the default one), the real data set; raises `DataError`.
       is_prepared: From a data folder, whether `load_real` works without a network.
+      metrics: What an evaluation reports beside the loss, of `tff_partial.objectives`.
       augment: In the graph, from a batch as stored and a seed [2] to another such batch; used only
         when asked for.
       generate: From (partition, clients, seed), the data itself, in place of the loaders.
@@ -163,15 +166,14 @@ class Task:
     load_embedded: Optional[Callable[[int], Arrays]] = None
     load_real: Optional[Callable[[Optional[str]], Arrays]] = None
     is_prepared: Optional[Callable[[Optional[str]], bool]] = None
+    metrics: tuple[str, ...] = ("accuracy",)
     augment: Optional[Callable[[Any, Any], Any]] = None
     generate: Optional[Callable[[str, int, int], FederatedData]] = None
 
     def __post_init__(self) -> None:
         _require(self.name.isidentifier(), "name", "be an identifier", self.name)
         _require(self.num_classes >= 2, "num_classes", "be at least 2", self.num_classes)
-        _require(
-            self.loss in ("categorical", "binary"), "loss", "be categorical or binary", self.loss
-        )
+        objectives.check(self.loss, self.metrics)
         _require(
             self.loss != "binary" or self.num_classes == 2,
             "num_classes",

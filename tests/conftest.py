@@ -5,6 +5,7 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import pytest
+import tensorflow_federated as tff
 
 from tff_partial import runtime
 
@@ -14,3 +15,10 @@ def default_runtime():
     context = runtime.set_default()
     yield context
     context.close()
+
+
+@pytest.fixture
+def keep_runtime(default_runtime):
+    """For tests that call `run_experiment.main`, which sets a runtime of its own."""
+    yield
+    tff.framework.set_default_context(default_runtime)

@@ -12,7 +12,6 @@ import time
 import numpy as np
 import portpicker
 import pytest
-import tensorflow_federated as tff
 
 import run_experiment
 from tff_partial.runtime import worker_process
@@ -31,12 +30,7 @@ SMALL = [
     "--eval_every=2",
 ]
 
-
-@pytest.fixture(autouse=True)
-def keep_runtime(default_runtime):
-    """Calls of `main` in this process set a runtime of their own."""
-    yield
-    tff.framework.set_default_context(default_runtime)
+pytestmark = pytest.mark.usefixtures("keep_runtime")
 
 
 def start(*args, **options):

@@ -1,4 +1,4 @@
-"""Loss and accuracy of the server's model on held-out data, in this process."""
+"""Loss and metrics of the server's model on held-out data, in this process."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from tff_partial.model_spec import ModelSpec
 
 
 class Evaluation(NamedTuple):
+    """Means over the examples; `metrics` by name."""
+
     loss: float
-    accuracy: float
+    metrics: dict[str, float]
 
 
 def build(spec: ModelSpec, x: Any, y: Any, batch_size: int = 500) -> Callable[[Any], Evaluation]:
@@ -36,8 +38,8 @@ def build(spec: ModelSpec, x: Any, y: Any, batch_size: int = 500) -> Callable[[A
     @tf.function(input_signature=[x_spec, tf.TensorSpec([None], tf.int32)])
     def batch_sums(x_batch: Any, y_batch: Any) -> Any:
         logits = model.forward(model.preprocess(x_batch), training=False)
-        losses = tf.reduce_sum(model.losses(y_batch, logits))
-        return tf.stack([losses, tf.reduce_sum(model.correct(y_batch, logits))])
+        values = [model.losses(y_batch, logits), *model.metrics(y_batch, logits)]
+        return tf.stack([tf.reduce_sum(value) for value in values])
 
     def sums_from(start: int) -> Any:
         batch = slice(start, start + batch_size)
@@ -49,7 +51,7 @@ def build(spec: ModelSpec, x: Any, y: Any, batch_size: int = 500) -> Callable[[A
         # The first batch alone: it traces, which two threads must not do at the same time.
         sums = [sums_from(0), *pool.map(sums_from, starts[1:])]
         total = np.sum(sums, axis=0, dtype=np.float64) / len(labels)
-        return Evaluation(float(total[0]), float(total[1]))
+        return Evaluation(float(total[0]), dict(zip(spec.metrics, map(float, total[1:]))))
 
     pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
     return evaluate

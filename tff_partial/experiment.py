@@ -139,6 +139,8 @@ def create_model(experiment: Experiment, data: Any) -> model_spec.ModelSpec:
         preprocess=task.preprocess,
         augment=task.augment if experiment.augment else None,
         seed=experiment.seed,
+        loss=task.loss,
+        metrics=task.metrics,
     )
 
 

@@ -17,7 +17,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
 
-from tff_partial import schedules
+from tff_partial import objectives, schedules
 from tff_partial.lazy import tf
 from tff_partial.model_spec import Model
 from tff_partial.parts import Part
@@ -154,7 +154,7 @@ def build(
         if local.clip_norm is not None:
             grads, _ = tf.clip_by_global_norm(grads, local.clip_norm)
         size = tf.cast(tf.shape(y)[0], tf.float32)
-        correct = tf.reduce_sum(model.correct(y, logits))
+        correct = tf.reduce_sum(objectives.accuracy(y, logits))
         return grads, tf.stack([tf.reduce_sum(losses), correct, size])
 
     def train(initial_weights: Any, record: Any, learning_rate: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
+from tff_partial import objectives
 from tff_partial.lazy import tf, tff
 
 
@@ -25,8 +26,7 @@ from tff_partial.lazy import tf, tff
 class ModelSpec:
     """What a process needs to know of a model and its data.
 
-    Labels are int32 [n]. The loss is the categorical cross-entropy, or the binary one where the
-    model yields a single logit.
+    Labels are int32 [n].
 
     Attributes:
       create_keras: Returns a new `tf.keras.Sequential` of blocks that yields logits.
@@ -35,6 +35,8 @@ class ModelSpec:
       preprocess: What is done to a batch of examples before the first block.
       augment: (batch, seed [2]) -> batch, applied before `preprocess` in training only.
       seed: Determines the initial weights.
+      loss: A name of `objectives.LOSSES`; None: `binary` for a single logit, else `categorical`.
+      metrics: Names of `objectives.METRICS` that an evaluation reports, `accuracy` among them.
     """
 
     create_keras: Callable[[], Any]
@@ -43,6 +45,11 @@ class ModelSpec:
     preprocess: Optional[Callable[[Any], Any]] = None
     augment: Optional[Callable[[Any, Any], Any]] = None
     seed: int = 0
+    loss: Optional[str] = None
+    metrics: tuple[str, ...] = ("accuracy",)
+
+    def __post_init__(self) -> None:
+        objectives.check(self.loss, self.metrics)
 
     def instantiate(self) -> Model:
         """Builds the model with variables of its own, initial values determined by `seed`."""
@@ -88,12 +95,15 @@ class ModelSpec:
             layers = [tf.keras.layers.Lambda(model.preprocess), *model.blocks]
             keras_model = tf.keras.Sequential(layers)
             keras_model.build([None, *self.input_shape])
-        binary = keras_model.compute_output_shape([None, *self.input_shape])[-1] == 1
+        one_logit = keras_model.compute_output_shape([None, *self.input_shape])[-1] == 1
+        binary = (self.loss or ("binary" if one_logit else "categorical")) == "binary"
         kind = tf.keras.losses
         loss = kind.BinaryCrossentropy if binary else kind.SparseCategoricalCrossentropy
-        accuracy = tf.keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)
+        metrics = [tf.keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)]
         if not binary:
-            accuracy = tf.keras.metrics.SparseCategoricalAccuracy("accuracy")
+            metrics = [tf.keras.metrics.SparseCategoricalAccuracy("accuracy")]
+        if "top5_accuracy" in self.metrics:
+            metrics.append(tf.keras.metrics.SparseTopKCategoricalAccuracy(5, "top5_accuracy"))
         x = tf.TensorSpec([None, *self.input_shape], self.input_dtype)
         with warnings.catch_warnings():
             # That TFF does not train batch-norm statistics is no concern of an evaluation.
@@ -102,7 +112,7 @@ class ModelSpec:
                 keras_model,
                 loss=loss(from_logits=True),
                 input_spec=(x, tf.TensorSpec([None, 1] if binary else [None], tf.int32)),
-                metrics=[accuracy],
+                metrics=metrics,
             )
 
 
@@ -155,19 +165,12 @@ class Model:
 
     def losses(self, y: Any, logits: Any) -> Any:
         """Loss of each example: labels int32 [n], logits -> float32 [n]."""
-        if logits.shape[-1] == 1:
-            labels = tf.cast(y, tf.float32)
-            return tf.nn.sigmoid_cross_entropy_with_logits(labels, tf.squeeze(logits, -1))
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
+        fitting = "binary" if logits.shape[-1] == 1 else "categorical"
+        return objectives.LOSSES[self.spec.loss or fitting](y, logits)
 
-    def correct(self, y: Any, logits: Any) -> Any:
-        """Whether each example is classified rightly, as float32 [n]."""
-        if logits.shape[-1] == 1:
-            predicted = tf.cast(tf.squeeze(logits, -1) > 0, tf.int32)
-        else:
-            predicted = tf.argmax(logits, -1, output_type=tf.int32)
-        # Not `==`, which compares identities in the graphs that TFF traces.
-        return tf.cast(tf.equal(predicted, y), tf.float32)
+    def metrics(self, y: Any, logits: Any) -> list[Any]:
+        """The spec's metrics of each example, float32 [n] each."""
+        return [objectives.METRICS[name](y, logits) for name in self.spec.metrics]
 
 
 def _as_struct(weights: Any) -> Any:

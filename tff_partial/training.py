@@ -80,7 +80,7 @@ def train(
     Args:
       process: A `tff.learning.templates.LearningProcess` over records.
       data: The clients' data: `num_clients` and `client(i) -> (x, y)`.
-      evaluate: Model weights -> loss and accuracy on held-out data.
+      evaluate: Model weights -> loss and metrics on held-out data, `accuracy` among them.
       plan: What to do.
       output_dir: Where metrics.csv, tensorboard/ and checkpoints/ go.
       on_round: Called with the number of rounds done and the row of metrics, and once before
@@ -134,12 +134,11 @@ def _is_due(done: int, every: int, rounds: int) -> bool:
 
 def _row(metrics: Any, test: Optional[Evaluation], seconds: float) -> Mapping[str, Any]:
     """A row of metrics.csv; what was not evaluated in this round is empty."""
-    return collections.OrderedDict(
-        **metrics["client_work"],
-        test_loss=test.loss if test else "",
-        test_accuracy=test.accuracy if test else "",
-        seconds=round(seconds, 4),
-    )
+    tested: dict[str, Any] = {"test_loss": "", "test_accuracy": ""}
+    if test is not None:
+        tested = {"test_loss": test.loss}
+        tested |= {f"test_{name}": value for name, value in test.metrics.items()}
+    return collections.OrderedDict(**metrics["client_work"], **tested, seconds=round(seconds, 4))
 
 
 class _Outputs:
