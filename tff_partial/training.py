@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import dataclasses
 import functools
 import glob
@@ -93,7 +94,19 @@ def train(
     Raises:
       Interrupted: On SIGINT or SIGTERM, after the round under way and its checkpoint.
     """
-    outputs = _Outputs(output_dir)
+    with contextlib.closing(_Outputs(output_dir)) as outputs:
+        return _rounds(process, data, evaluate, plan, outputs, on_round, tier_of)
+
+
+def _rounds(
+    process: Any,
+    data: Any,
+    evaluate: Callable[[Any], Evaluation],
+    plan: Plan,
+    outputs: _Outputs,
+    on_round: Callable[[int, Mapping[str, Any]], None],
+    tier_of: Callable[[int], int],
+) -> Any:
     state = process.initialize()
     done, state = outputs.restore(state)
     on_round(done, {})
@@ -171,6 +184,9 @@ class _Outputs:
         self._tensorboard = tff.program.TensorBoardReleaseManager(
             os.path.join(output_dir, "tensorboard")
         )
+
+    def close(self) -> None:
+        self._loop.close()
 
     def restore(self, initial_state: Any) -> tuple[int, Any]:
         """The number of rounds done and the state after them."""
