@@ -36,6 +36,14 @@ BUILDERS = {
 }
 NAMES = tuple(BUILDERS)
 
+# Leading blocks that the tiers of EmbracingFL's table 1 remove (True: and the first half of the
+# words), and the batch size at which the table counts activations.
+TIERS = {
+    "resnet20": ({"moderate": (4, False), "weak": (7, False)}, 32),
+    "femnist_cnn": ({"moderate": (2, False), "weak": (3, False)}, 1),
+    "bilstm": ({"moderate": (1, False), "weak": (1, True)}, 1),
+}
+
 NORMALIZATIONS = ("batch", "static", "group", "none")
 NORMALIZED = (
     "resnet20",

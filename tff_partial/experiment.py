@@ -10,7 +10,7 @@ import numpy as np
 
 import models
 import tasks
-from tff_partial import local_training, model_spec, registry, schedules
+from tff_partial import local_training, model_spec, registry, schedules, tiers
 
 PRESETS = ("demo", "paper")
 DATA = ("auto", "embedded", "tfds")
@@ -122,6 +122,7 @@ def create_params(experiment: Experiment) -> Any:
 def create_model(experiment: Experiment, data: Any) -> model_spec.ModelSpec:
     """The model for the data that were loaded."""
     settings, task = experiment.settings, experiment.task
+    cuts, capacity_batch = models.TIERS.get(settings.model, ({}, None))
 
     def create_keras() -> Any:
         return models.create(
@@ -141,6 +142,8 @@ def create_model(experiment: Experiment, data: Any) -> model_spec.ModelSpec:
         seed=experiment.seed,
         loss=task.loss,
         metrics=task.metrics,
+        cuts={name: tiers.Cut(*cut) for name, cut in cuts.items()},
+        capacity_batch=capacity_batch,
     )
 
 

@@ -13,12 +13,12 @@ import functools
 import inspect
 import random
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, Optional
 
 import numpy as np
 
-from tff_partial import objectives
+from tff_partial import objectives, tiers
 from tff_partial.lazy import tf, tff
 
 
@@ -37,6 +37,9 @@ class ModelSpec:
       seed: Determines the initial weights.
       loss: A name of `objectives.LOSSES`; None: `binary` for a single logit, else `categorical`.
       metrics: Names of `objectives.METRICS` that an evaluation reports, `accuracy` among them.
+      cuts: What the tiers `moderate` and `weak` leave out; those that are not given follow from
+        the model's costs (`costs.cut_of`).
+      capacity_batch: Batch size at which capacities are computed; None: that of the training.
     """
 
     create_keras: Callable[[], Any]
@@ -47,6 +50,8 @@ class ModelSpec:
     seed: int = 0
     loss: Optional[str] = None
     metrics: tuple[str, ...] = ("accuracy",)
+    cuts: Mapping[str, tiers.Cut] = dataclasses.field(default_factory=dict)
+    capacity_batch: Optional[int] = None
 
     def __post_init__(self) -> None:
         objectives.check(self.loss, self.metrics)

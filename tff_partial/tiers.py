@@ -1,0 +1,60 @@
+"""Tiers of clients: what each leaves out of the model, how many clients it has, and which.
+
+A tier is called `strong` (the whole model), `moderate` or `weak` (what the model says of them), by a
+number of removed blocks such as `7`, or by a capacity below 1 such as `0.3`, from which the
+smallest cut that fits is derived (`costs.cut_of`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+
+NAMES = ("strong", "moderate", "weak")
+_TIER = re.compile(r"(strong|moderate|weak|\d+|0?\.\d+):(\d+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Cut:
+    """What a client does not train.
+
+    Attributes:
+      blocks: Number of removed blocks.
+      half: Whether the first half of the words is removed as well, from the block that follows.
+    """
+
+    blocks: int = 0
+    half: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Tier:
+    """A kind of client and how many of the population are of it."""
+
+    name: str
+    count: int
+
+
+def parse(text: str) -> tuple[Tier, ...]:
+    """Reads tiers such as 'strong:16,moderate:16,weak:96', '0:16,7:112' or 'strong:16,0.3:112'.
+
+    Raises:
+      ValueError: If it does not read like that, or names a tier twice.
+    """
+    found = [_TIER.fullmatch(entry) for entry in text.split(",")]
+    tiers = [Tier(match.group(1), int(match.group(2))) for match in found if match]
+    if len(tiers) < len(found) or len({tier.name for tier in tiers}) < len(tiers):
+        raise ValueError(
+            "tiers must be like strong:16,moderate:16,weak:96, each once; a number of removed "
+            f"blocks or a capacity below 1 may stand for a name. Received: tiers={text!r}"
+        )
+    return tuple(tiers)
+
+
+def assign(tiers: tuple[Tier, ...], seed: int) -> np.ndarray:
+    """The tier's index of every client, uint8 [clients], in random order."""
+    counts = [tier.count for tier in tiers]
+    in_order = np.repeat(np.arange(len(tiers), dtype=np.uint8), counts)
+    return np.random.default_rng([seed, 0x7137]).permutation(in_order)
