@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from tff_partial.runtime import devices, executors, sequences, values
+from tff_partial.runtime import sequences, values
 from tff_partial.runtime.plan import LocalFunction
 
 # TensorFlow once corrupted its heap when two threads traced at the same moment. A function's first
@@ -29,10 +29,6 @@ class TracedFunction:
         self._turns = threading.Lock() if function.exclusive else None
         self._prepared = False
         captured = len(function.captures)
-        graphs = [step.graph.graph_def for step in function.steps if step.graph]
-        if not devices.is_gpu(device):
-            for graph_def in graphs:
-                executors.run_loops_in_one_thread(graph_def)
 
         def emit(*arguments: Any) -> list[Any]:
             results = function.emit(arguments[captured:], arguments[:captured])
@@ -45,7 +41,12 @@ class TracedFunction:
             self._function = tf.compat.v1.wrap_function(emit, specs)
         # TensorFlow forgets a function with its last reference, but not those that came with an
         # imported graph.
-        names = [f.signature.name for graph_def in graphs for f in graph_def.library.function]
+        names = [
+            f.signature.name
+            for s in function.steps
+            if s.graph
+            for f in s.graph.graph_def.library.function
+        ]
         weakref.finalize(self, _forget_functions, names).atexit = False
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:

@@ -17,7 +17,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 
-from tff_partial.runtime import devices, executors, planner, values
+from tff_partial.runtime import devices, planner, values
 from tff_partial.runtime.execution import Execution, Workers
 from tff_partial.runtime.functions import trace_lock
 
@@ -171,10 +171,4 @@ def compile_to_native(comp: Any) -> Any:
     """TFF's native form, secure aggregation replaced by what TFF's tests use for it."""
     # A no-op without such aggregation, except for the price of a traversal.
     comp = tff.backends.test.replace_secure_intrinsics_with_bodies(comp)
-    block, _ = tff.tensorflow.replace_intrinsics_with_bodies(comp.to_building_block())
-    desugared = tff.framework.ConcreteComputation(
-        computation_proto=block.proto, context_stack=tff.framework.get_context_stack()
-    )
-    return tff.backends.native.transform_to_native_form(
-        desugared, grappler_config=executors.compiler_config()
-    )
+    return tff.backends.native.desugar_and_transform_to_native(comp)
