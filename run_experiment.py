@@ -18,13 +18,14 @@ import typing
 from collections.abc import Sequence
 from typing import Any, Optional
 
+import numpy as np
 from absl import flags
 
 import models
 import tasks
 from tasks import partition
+from tff_partial import accounting, costs, registry, results, runtime, tiers
 from tff_partial import experiment as experiments
-from tff_partial import registry, results, runtime
 
 SETTINGS = (
     "model",
@@ -61,7 +62,12 @@ def define_flags(values: flags.FlagValues) -> None:
     text("partition", None, f"How examples go to clients: {', '.join(partition.RULES)}.")
     number("clients", None, "Clients in the population.")
     number("clients_per_round", None, "Clients that train in a round.")
-    text("tiers", None, "Clients of each tier, such as strong:16,moderate:16,weak:96.")
+    text(
+        "tiers",
+        None,
+        "Clients of each tier, such as strong:16,moderate:16,weak:96; 7:96 removes "
+        "seven blocks, 0.3:96 what it takes for a capacity of 0.3.",
+    )
     number("rounds", None, "Rounds.")
     number("local_steps", None, "Local steps in a round (or --local_epochs).")
     number("local_epochs", None, "Passes over the local data in a round (or --local_steps).")
@@ -73,6 +79,9 @@ def define_flags(values: flags.FlagValues) -> None:
     number("eval_every", None, "Rounds between evaluations.")
     number("checkpoint_every", 10, "Rounds between checkpoints.")
     real("target_accuracy", None, "Reports the rounds it took to reach this test accuracy.")
+    text("device_speeds", "1", "Simulated time: speeds such as 0.2,0.5,1, of equal shares.")
+    real("round_deadline", None, "Simulated seconds after which later updates are dropped.")
+    real("full_model_seconds", 10.0, "Simulated time of a whole model's training at speed 1.")
     text("output_dir", None, "Where results go; results/<task>-<algo>-<time> by default.")
     text("runtime", "in_process", f"Where clients run: {', '.join(runtime.NAMES)}.")
     number("client_parallelism", None, "in_process: clients that train at the same time.")
@@ -98,7 +107,8 @@ def _definers(values: flags.FlagValues) -> tuple[Any, Any, Any]:
 def param_fields(params: type) -> dict[str, Any]:
     """Name -> type of the hyperparameters that are flags."""
     hints = typing.get_type_hints(params)
-    names = [field.name for field in dataclasses.fields(params) if field.name != "local"]
+    derived = ("local", "tiers")  # from flags of every algorithm
+    names = [field.name for field in dataclasses.fields(params) if field.name not in derived]
     return {name: _plain_type(hints[name]) for name in names}
 
 
@@ -155,6 +165,8 @@ class Prepared:
 
     experiment: experiments.Experiment
     data: Any
+    model: Any
+    accounts: Any
     folder: str
     settings: dict[str, Any]
     execution: dict[str, Any]
@@ -163,6 +175,9 @@ class Prepared:
 def prepare(values: flags.FlagValues) -> Prepared:
     """Checks the flags, loads the data and makes the results folder, in this order."""
     experiment = create_experiment(values)
+    devices = accounting.Devices(
+        costs.parse_speeds(values.device_speeds), values.round_deadline, values.full_model_seconds
+    )
     execution = {
         "runtime": values.runtime,
         "workers": values.workers.split(",") if values.workers else [],
@@ -174,11 +189,18 @@ def prepare(values: flags.FlagValues) -> Prepared:
     runtime.configure(values.runtime)
     data = experiments.load_data(experiment, values.data, values.data_dir, log=_say)
     experiments.check_model_fits(experiment.settings.model, data)
-    settings = experiment.identity(data)
+    model = experiments.create_model(experiment, data)
+    accounts = experiments.create_accounts(experiment, model, data, devices)
+    settings = {
+        **experiment.identity(data),
+        "device_speeds": list(devices.speeds),
+        "round_deadline": devices.deadline,
+        "full_model_seconds": devices.full_seconds,
+    }
     stamp = time.strftime("%Y%m%d-%H%M%S")
     folder = values.output_dir or f"results/{values.task}-{values.algo}-{stamp}"
     results.prepare_folder(folder, settings, execution)
-    return Prepared(experiment, data, folder, settings, execution)
+    return Prepared(experiment, data, model, accounts, folder, settings, execution)
 
 
 def _runtime_options(execution: dict[str, Any]) -> tuple[Any, ...]:
@@ -205,7 +227,8 @@ def run(prepared: Prepared) -> int:
     except runtime.WorkersLostError as error:
         _say(f"error: {error}; start again with --output_dir={folder} and other --workers to go on")
         code = 1
-    finish(folder, prepared.settings, data)
+    capacity = prepared.accounts.average_capacity()
+    finish(folder, {**prepared.settings, "average_capacity": capacity}, data)
     return code
 
 
@@ -213,8 +236,8 @@ def train(prepared: Prepared) -> None:
     """Trains and saves the final weights."""
     from tff_partial import evaluation, training
 
-    experiment, data = prepared.experiment, prepared.data
-    model = experiments.create_model(experiment, data)
+    experiment, data, model = prepared.experiment, prepared.data, prepared.model
+    tier_of = tiers.assign(experiments.tiers_of(experiment), experiment.seed)
     plan = training.Plan(
         rounds=experiment.settings.rounds,
         clients_per_round=experiment.settings.clients_per_round,
@@ -226,13 +249,32 @@ def train(prepared: Prepared) -> None:
         weights = training.train(
             experiments.create_process(experiment, model),
             data,
-            evaluation.build(model, data.test_x, data.test_y),
+            evaluation.build(
+                model,
+                data.test_x,
+                data.test_y,
+                calibration=_calibration(data, experiment.seed),
+                calibration_batch=experiment.settings.batch_size,
+            ),
             plan,
             prepared.folder,
             on_round=bar.on_round,
+            tier_of=lambda client: int(tier_of[client]),
+            account=prepared.accounts.of_round,
         )
     values = [*weights.trainable, *weights.non_trainable]
     results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
+
+
+def _calibration(data: Any, seed: int, examples: int = 2000) -> Any:
+    """Some of the clients' examples, mixed, for static batch normalisation."""
+    rng = np.random.default_rng([seed, 0xCA11])
+    found: list[Any] = []
+    for client in rng.permutation(data.num_clients):
+        found.append(data.client(int(client))[0])
+        if sum(map(len, found)) >= examples:
+            break
+    return rng.permutation(np.concatenate(found)[:examples])
 
 
 def finish(folder: str, settings: dict[str, Any], data: str) -> None:

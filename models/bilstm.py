@@ -2,10 +2,59 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 
 from models import blocks
 from models.blocks import Shape
+
+
+@tf.keras.utils.register_keras_serializable("models")
+class BiLSTMBlock(tf.keras.Sequential):
+    """Dropout, a bidirectional LSTM, dropout; a client can leave out the first half of the words.
+
+    The first half are the first floor(length / 2) words. In the plain graphs of TFF, call both
+    methods where Keras behaves as in TF 2 (as `Model.forward` does with blocks).
+    """
+
+    def record_first_half(self, x: Any) -> dict[str, Any]:
+        """Returns what `call_second_half` needs of embedded words [batch, length, embedding].
+
+        Without dropout, and no gradient goes through it.
+
+        Returns:
+          `words`, the second half of x, and `h` and `c` [batch, units], the states of the
+          forward LSTM after the first half.
+        """
+        half = x.shape[1] // 2
+        forward = self.layers[1].forward_layer
+        h, c = _last_states(forward, x[:, :half]) if half else forward.get_initial_state(x)
+        recorded = {"words": x[:, half:], "h": h, "c": c}
+        return {name: tf.stop_gradient(value) for name, value in recorded.items()}
+
+    def call_second_half(self, recorded: dict[str, Any], training: bool) -> Any:
+        """Returns the block's output [batch, 2 * units] from what `record_first_half` returned.
+
+        The forward LSTM goes on from the recorded states; the backward LSTM covers the second
+        half only.
+        """
+        before, bidirectional, after = self.layers
+        h, c = recorded["h"], recorded["c"]
+        states = [h, c, tf.zeros_like(h), tf.zeros_like(c)]
+        words = before(recorded["words"], training=training)
+        output = bidirectional(words, initial_state=states, training=training)
+        return after(output, training=training)
+
+
+def _last_states(lstm: tf.keras.layers.LSTM, x: Any) -> tuple[Any, Any]:
+    """The states h and c of an LSTM layer that otherwise returns its output only."""
+    lstm.return_state = True
+    try:
+        _, h, c = lstm(x, training=False)
+    finally:
+        lstm.return_state = False
+    return h, c
 
 
 def create_bilstm(
@@ -34,21 +83,26 @@ def create_bilstm(
       dropout: rate before and after the LSTM.
 
     Returns:
-      A Sequential of the blocks `embedding`, `lstm` and `classifier`.
+      A Sequential of the blocks `embedding`, `lstm` (a `BiLSTMBlock`) and `classifier`.
 
     Raises:
       ValueError: if a size is not positive or the rate is not in [0, 1).
     """
     _validate(input_shape, vocabulary, embedding, units, dropout)
-    recurrent = tf.keras.layers.LSTM(blocks.scale(width, units), name="lstm")
-    parts = [
-        tf.keras.layers.Embedding(vocabulary, blocks.scale(width, embedding), name="embedding"),
-        blocks.chain(
-            "lstm",
+
+    def lstm(shape: Shape) -> BiLSTMBlock:
+        recurrent = tf.keras.layers.LSTM(blocks.scale(width, units), name="lstm")
+        layers = [
+            tf.keras.Input(shape),
             tf.keras.layers.Dropout(dropout, name="lstm_dropout_before"),
             tf.keras.layers.Bidirectional(recurrent, name="lstm_bidirectional"),
             tf.keras.layers.Dropout(dropout, name="lstm_dropout_after"),
-        ),
+        ]
+        return BiLSTMBlock(layers, name="lstm")
+
+    parts = [
+        tf.keras.layers.Embedding(vocabulary, blocks.scale(width, embedding), name="embedding"),
+        lstm,
         blocks.classifier(1 if num_classes == 2 else num_classes),
     ]
     return blocks.sequential("bilstm", input_shape, parts, dtype="int32")

@@ -12,6 +12,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -22,11 +25,43 @@ class StaticBatchNormalization(tf.keras.layers.BatchNormalization):
     """Batch normalisation whose moving statistics never change in training.
 
     It has the variables of `tf.keras.layers.BatchNormalization`; whoever evaluates the model
-    assigns `moving_mean` and `moving_variance`, e.g. from one pass over the clients' data.
+    assigns `moving_mean` and `moving_variance`, e.g. from one pass over the clients' data with
+    `observe_batches`.
+
+    Attributes:
+      observe: While it is set, a call normalises with the statistics of its batch whatever
+        `training` says, and hands it (mean, biased variance) of the batch. Read when a call is
+        traced.
     """
+
+    observe: Callable[[Any], None] | None = None
+
+    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        """Normalises; see the class for `observe`."""
+        if self.observe is not None:
+            axes = [axis for axis in range(len(inputs.shape)) if axis not in self.axis]
+            self.observe(tf.nn.moments(inputs, axes))
+            training = True
+        return super().call(inputs, training=training, mask=mask)
 
     def add_update(self, updates: Any) -> None:
         """Drops the updates of the moving statistics that the training call registers."""
+
+
+@contextlib.contextmanager
+def observe_batches(layers: Sequence[StaticBatchNormalization]) -> Iterator[list[Any]]:
+    """Makes the layers normalise by batch and record its statistics in the list it yields.
+
+    The list holds, in the order of `layers`, (mean, biased variance) of each layer's last call.
+    """
+    statistics: list[Any] = [None] * len(layers)
+    try:
+        for index, layer in enumerate(layers):
+            layer.observe = functools.partial(statistics.__setitem__, index)
+        yield statistics
+    finally:
+        for layer in layers:
+            layer.observe = None
 
 
 def groups(channels: int) -> int:

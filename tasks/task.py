@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 import numpy as np
 
 from tasks import partition as partition_lib
-from tff_partial import objectives
+from tff_partial import objectives, tiers
 
 if TYPE_CHECKING:
     from tasks.federated import FederatedData
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _SCHEDULE = re.compile(rf"{_NUMBER}(?:\*{_NUMBER})?(?:,\d+:{_NUMBER})*")
-_TIERS = re.compile(r"[a-z_]\w*:\d+(?:,[a-z_]\w*:\d+)*")
 
 
 class DataError(ValueError):
@@ -118,11 +117,7 @@ class Settings:
     def _check_tiers(self) -> None:
         if not self.tiers:
             return
-        form = "read like strong:16,weak:112"
-        _require(_TIERS.fullmatch(self.tiers) is not None, "tiers", form, self.tiers)
-        names, counts = zip(*(tier.split(":") for tier in self.tiers.split(",")))
-        _require(len(set(names)) == len(names), "tiers", "name each tier once", self.tiers)
-        total = sum(int(count) for count in counts)
+        total = sum(tier.count for tier in tiers.parse(self.tiers))
         limit = f"add up to clients ({self.clients})"
         _require(total == self.clients, "tiers", limit, self.tiers)
 

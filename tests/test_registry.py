@@ -11,9 +11,16 @@ from tff_partial import registry
 from tff_partial.local_training import LocalTraining
 
 # Hyperparameters with which an algorithm's special feature is off, so that it is FedAvg.
-OFF = {"fedavg": {}}
+# For those with tiers it is that all clients are strong, as in `tiny.run` by default.
+OFF = {"fedavg": {}, "embracing": {}, "fedpmt": {}, "prefix": {}, "channel": {}}
 # Hyperparameters that must be refused.
-BAD = {"fedavg": [{"weighting": "none"}, {"server_learning_rate": -1.0}]}
+BAD = {
+    "fedavg": [{"weighting": "none"}, {"server_learning_rate": -1.0}],
+    "embracing": [{"weighting": "none"}, {"head_statistics": "none"}, {"tiers": ("9",)}],
+    "fedpmt": [{"option": "III"}, {"masks": "1"}, {"masks": "a", "option": "device"}],
+    "prefix": [{"weighting": "none"}, {"tiers": ("0.0001",)}],
+    "channel": [{"share": 0.0}, {"share": 2.0}],
+}
 
 ALGORITHMS = sorted(registry.ALGORITHMS)
 
@@ -40,7 +47,7 @@ def test_params_are_a_frozen_dataclass_with_local_training(name):
 def test_loss_falls_and_the_states_type_is_stable(name):
     process = build(name)
     assert isinstance(process, tff.learning.templates.LearningProcess)
-    state, metrics = tiny.run(process, tiny.client_data(), rounds=12)
+    state, metrics = tiny.run(process, tiny.client_data(), rounds=12, tiers=3)
     losses = [float(m["train_loss"]) for m in metrics]
     assert np.mean(losses[-3:]) < 0.8 * losses[0]
     before, after = tiny.flat(process.initialize()), tiny.flat(state)
@@ -49,7 +56,7 @@ def test_loss_falls_and_the_states_type_is_stable(name):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_two_runs_are_identical(name):
-    states = [tiny.run(build(name), tiny.client_data(), rounds=3)[0] for _ in range(2)]
+    states = [tiny.run(build(name), tiny.client_data(), rounds=3, tiers=3)[0] for _ in range(2)]
     for a, b in zip(*map(tiny.flat, states)):
         np.testing.assert_array_equal(a, b)
 

@@ -27,15 +27,16 @@ def client_data(sizes=(12, 7, 20), seed=0):
     return [(x, ((x[:, 0] > 0).astype(np.int32) + (x[:, 1] > 0)).astype(np.int32)) for x in xs]
 
 
-def cohort(data, seed=0):
-    return [records.create_record(x, y, i, seed) for i, (x, y) in enumerate(data)]
+def cohort(data, seed=0, tiers=1):
+    """A record for each client; the first is of tier 0, the next of tier 1, and so on."""
+    return [records.create_record(x, y, i, seed, i % tiers) for i, (x, y) in enumerate(data)]
 
 
-def run(process, data, rounds, state=None):
+def run(process, data, rounds, state=None, tiers=1):
     """Runs rounds with all clients; returns the last state and the metrics of each round."""
     state, metrics = state or process.initialize(), []
     for _ in range(rounds):
-        output = process.next(state, cohort(data))
+        output = process.next(state, cohort(data, tiers=tiers))
         state = output.state
         metrics.append(output.metrics["client_work"])
     return state, metrics

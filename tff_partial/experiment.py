@@ -10,11 +10,12 @@ import numpy as np
 
 import models
 import tasks
-from tff_partial import local_training, model_spec, registry, schedules, tiers
+from tff_partial import accounting, costs, local_training, model_spec, registry, schedules, tiers
 
 PRESETS = ("demo", "paper")
 DATA = ("auto", "embedded", "tfds")
-TIERS = ("strong", "moderate", "weak")
+# Of the clients, where neither the task nor the user says: case 8 of EmbracingFL's tables.
+TIERS = "strong:1,moderate:1,weak:2"
 TOKEN_MODELS = ("bilstm",)
 ANY_INPUT_MODELS = ("fedpmt_fcnn", "mlp_200", "mlp_100", "softmax")
 
@@ -93,6 +94,9 @@ def create(
     if not algorithm.has_tiers:
         _check_no_tiers(algo, changes.get("tiers", ""))
         changes["tiers"] = ""
+    elif "tiers" not in changes:
+        clients = changes.get("clients", base.clients)
+        changes["tiers"] = tiers.scale(tiers.parse(base.tiers or TIERS), clients)
     settings = dataclasses.replace(base, **changes)
     _check_model(settings.model, normalization)
     schedules.create(settings.learning_rate)
@@ -116,7 +120,37 @@ def create_params(experiment: Experiment) -> Any:
         momentum=settings.momentum,
         weight_decay=settings.weight_decay,
     )
-    return registry.ALGORITHMS[experiment.algo].params(local=local, **experiment.params)
+    algorithm = registry.ALGORITHMS[experiment.algo]
+    given = {"tiers": tuple(t.name for t in tiers_of(experiment))} if algorithm.has_tiers else {}
+    return algorithm.params(local=local, **given, **experiment.params)
+
+
+def tiers_of(experiment: Experiment) -> tuple[tiers.Tier, ...]:
+    """The tiers of the population; all clients are strong where an algorithm has none."""
+    settings = experiment.settings
+    return tiers.parse(settings.tiers or f"strong:{settings.clients}")
+
+
+def create_accounts(
+    experiment: Experiment, model: model_spec.ModelSpec, data: Any, devices: accounting.Devices
+) -> accounting.Accounts:
+    """What rounds cost.
+
+    Raises:
+      ValueError: If the model has no such tier.
+    """
+    found, params = tiers_of(experiment), create_params(experiment)
+    algorithm = registry.ALGORITHMS[experiment.algo]
+    return accounting.Accounts(
+        [tier.name for tier in found],
+        tiers.assign(found, experiment.seed),
+        [algorithm.cost(model, params, tier.name) for tier in found],
+        costs.whole(model, params.local.batch_size),
+        params.local,
+        data.client_size,
+        devices,
+        experiment.seed,
+    )
 
 
 def create_model(experiment: Experiment, data: Any) -> model_spec.ModelSpec:
@@ -196,18 +230,14 @@ def _paper(task: Any, algorithm: registry.Algorithm, paper: Optional[str]) -> st
     return algorithm.paper if algorithm.paper in task.papers else task.default_paper
 
 
-def _check_no_tiers(algo: str, tiers: str) -> None:
-    if not tiers:
+def _check_no_tiers(algo: str, text: str) -> None:
+    if not text:
         return
-    for entry in tiers.split(","):
-        name, _, count = entry.partition(":")
-        if name not in TIERS or not count.isdigit():
-            raise ValueError(f"tiers must be like 'strong:16,weak:112'. Received: tiers={tiers!r}")
-        if name != "strong":
-            raise ValueError(
-                f"tiers must be all strong for {algo}, which trains the whole model on every "
-                f"client. Received: tiers={tiers!r}"
-            )
+    if any(tier.name != "strong" for tier in tiers.parse(text)):
+        raise ValueError(
+            f"tiers must be all strong for {algo}, which trains the whole model on every client. "
+            f"Received: tiers={text!r}"
+        )
 
 
 def _check_model(name: str, normalization: Optional[str]) -> None:

@@ -107,14 +107,15 @@ class Momentum:
 
     def __init__(self, variables: Sequence[Any], local: LocalTraining) -> None:
         self._variables, self._momentum = variables, local.momentum
+        # Without a shape: a buffer takes memory from `reset` on, in a client that trains with it.
         self._buffers = [
-            tf.Variable(tf.zeros(v.shape, v.dtype), trainable=False)
+            tf.Variable(tf.zeros([], v.dtype), trainable=False, shape=tf.TensorShape(None))
             for v in (variables if local.momentum else ())
         ]
 
     def reset(self) -> None:
-        for buffer in self._buffers:
-            buffer.assign(tf.zeros(buffer.shape, buffer.dtype), read_value=False)
+        for v, buffer in zip(self._variables, self._buffers):
+            buffer.assign(tf.zeros(v.shape, v.dtype), read_value=False)
 
     def apply(self, gradients: Sequence[Any], learning_rate: Any) -> None:
         if not self._momentum:
@@ -161,14 +162,14 @@ def build(
         model.assign(initial_weights)
         optimizer.reset()
         initial = [initial_weights.trainable[i] for i in positions]
-        inputs = part.prepare(record["x"])
+        inputs = part.prepare(record)
         order = BatchOrder(local, tf.shape(record["y"])[0], record["seed"])
         sums = tf.zeros([3])
         for step in tf.range(order.num_steps):
             if model.is_random:
                 model.set_seed(record["seed"] + tf.stack([step + 1, 0]))
             indices = order.indices(step)
-            x, y = tf.gather(inputs, indices), tf.gather(record["y"], indices)
+            x, y = part.batch(inputs, indices), tf.gather(record["y"], indices)
             grads, step_sums = gradients(x, y, initial)
             optimizer.apply(grads, learning_rate)
             sums += step_sums

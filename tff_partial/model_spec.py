@@ -153,6 +153,36 @@ class Model:
                 x = block(x, training=training) if takes_training else block(x)
         return x
 
+    def record_half(self, block: Any, x: Any) -> Any:
+        """Runs the first half of the words through a block; what it needs for the second."""
+        with _keras_of_tf2():
+            return block.record_first_half(x)
+
+    def forward_half(self, block: Any, recorded: Any) -> Any:
+        """The second half of the words, in training mode, from what `record_half` returned."""
+        with _keras_of_tf2():
+            return block.call_second_half(recorded, training=True)
+
+    @contextlib.contextmanager
+    def batch_statistics(self, static_only: bool = False) -> Iterator[None]:
+        """Makes batch norm use the statistics of its batch, whatever the mode of a forward pass.
+
+        Static batch norm has no other statistics while training.
+        """
+        from models import normalization
+
+        kind = tf.keras.layers.BatchNormalization
+        if static_only:
+            kind = normalization.StaticBatchNormalization
+        layers = [x for b in self.blocks for x in (b, *b.submodules) if isinstance(x, kind)]
+        for layer in layers:
+            layer.call = functools.partial(_call_in_training, layer)
+        try:
+            yield
+        finally:
+            for layer in layers:
+                del layer.call
+
     def assign(self, weights: Any) -> None:
         """Sets all variables from a `ModelWeights` of tensors."""
         for variable, value in zip(self.trainable, weights.trainable):
@@ -176,6 +206,10 @@ class Model:
     def metrics(self, y: Any, logits: Any) -> list[Any]:
         """The spec's metrics of each example, float32 [n] each."""
         return [objectives.METRICS[name](y, logits) for name in self.spec.metrics]
+
+
+def _call_in_training(layer: Any, x: Any, *unused: Any, **ignored: Any) -> Any:
+    return type(layer).call(layer, x, training=True)
 
 
 def _as_struct(weights: Any) -> Any:

@@ -9,6 +9,8 @@ finalizer:   weights + server_learning_rate * mean, trainable and statistics ali
 from __future__ import annotations
 
 import collections
+import functools
+from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -18,33 +20,36 @@ from tff_partial.lazy import tf, tff
 from tff_partial.model_spec import Model, ModelSpec
 
 WEIGHTINGS = ("examples", "uniform")
+PartFn = Callable[[Model], parts.Part]
 
 
 def build_learning_process(
     model: ModelSpec,
     local: local_training.LocalTraining,
-    part_fn: Callable[[Model], parts.Part] = parts.everything,
+    part_fns: Sequence[PartFn] = (parts.everything,),
     gradient_fn: Optional[local_training.GradientFn] = None,
     weighting: str = "examples",
     server_learning_rate: float = 1.0,
     aggregator: Optional[Any] = None,
+    tier_names: Sequence[str] = (),
 ) -> Any:
     """Returns a `tff.learning.templates.LearningProcess` without client state.
 
     Args:
       model: The model.
       local: How a client trains.
-      part_fn: Which part of the model a client trains.
+      part_fns: Which part of the model a client trains, for each tier.
       gradient_fn: The algorithm's own change of the gradient.
       weighting: Clients count by their `examples`, or are `uniform`.
       server_learning_rate: Factor of the mean update.
       aggregator: A weighted TFF aggregation factory; the mean over contributors by default.
+      tier_names: If given, the training accuracy of each tier is reported by its name.
 
     Raises:
       ValueError: If `weighting` or `server_learning_rate` is not valid.
     """
     check_mean(weighting, server_learning_rate)
-    client_work = build_client_work(model, local, part_fn, gradient_fn, weighting)
+    client_work = build_client_work(model, local, part_fns, gradient_fn, weighting, tier_names)
     result = client_work.next.type_signature.result.result.member
     factory = aggregator or aggregation.ContributorMean()
     return tff.learning.templates.compose_learning_process(
@@ -82,23 +87,32 @@ def build_initial_weights(model: ModelSpec) -> Any:
 def build_client_work(
     model: ModelSpec,
     local: local_training.LocalTraining,
-    part_fn: Callable[[Model], parts.Part],
+    part_fns: Sequence[PartFn],
     gradient_fn: Optional[local_training.GradientFn],
     weighting: str,
+    tier_names: Sequence[str] = (),
 ) -> Any:
     """A `ClientWorkProcess` whose state is the number of the round."""
 
     @tff.tensorflow.computation(model.weights_type, np.int32, tff.SequenceType(model.record_type))
     def client_update(weights: Any, round_num: Any, dataset: Any) -> Any:
         built = model.instantiate()
-        part = part_fn(built)
-        train = local_training.build(built, part, local, gradient_fn)
+        tiers = [part_fn(built) for part_fn in part_fns]
+        loops = [local_training.build(built, part, local, gradient_fn) for part in tiers]
 
         @tf.function
         def run(weights: Any, round_num: Any, record: Any) -> Any:
             record = records.in_round(record, round_num)
-            sums = train(weights, record, local.rate(round_num))
-            return client_result(built, part, weights, record, weighting), sums
+
+            def of_tier(part: parts.Part, train: Any) -> Any:
+                sums = train(weights, record, local.rate(round_num))
+                return client_result(built, part, weights, record, weighting), sums
+
+            branches = [functools.partial(of_tier, *tier) for tier in zip(tiers, loops)]
+            if len(branches) == 1:
+                return branches[0]()
+            result, sums = tf.switch_case(record["tier"], branches)
+            return result, _by_tier(sums, record["tier"], len(branches))
 
         return run(weights, round_num, dataset.get_single_element())
 
@@ -118,8 +132,9 @@ def build_client_work(
     def next_fn(round_num: Any, weights: Any, data: Any) -> Any:
         at_clients = tff.federated_broadcast(round_num)
         result, sums = tff.federated_map(client_update, (weights, at_clients, data))
+        metrics = train_metrics(sums, tier_names)
         return tff.templates.MeasuredProcessOutput(
-            tff.federated_map(next_round, round_num), result, train_metrics(sums)
+            tff.federated_map(next_round, round_num), result, metrics
         )
 
     return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
@@ -128,7 +143,8 @@ def build_client_work(
 def client_result(model: Model, part: parts.Part, initial: Any, record: Any, weighting: str) -> Any:
     """What a client sends: its delta, and for each variable its weight in the mean.
 
-    A variable outside the client's part has weight 0, as has a client without examples.
+    A variable outside the client's part has weight 0, as has a client without examples. Where
+    the part has a share of a variable only, the weight is an array for its last axis.
     """
     examples = tf.cast(tf.shape(record["y"])[0], tf.float32)
     weight = examples if weighting == "examples" else tf.math.sign(examples)
@@ -138,7 +154,8 @@ def client_result(model: Model, part: parts.Part, initial: Any, record: Any, wei
         return variable - start if id(variable) in trained else tf.zeros_like(start)
 
     def weight_of(variable: Any) -> Any:
-        return weight if id(variable) in trained else tf.zeros_like(weight)
+        share = tf.convert_to_tensor(part.share(variable), tf.float32)
+        return weight * share if id(variable) in trained else tf.zeros_like(share)
 
     ModelWeights = tff.learning.models.ModelWeights
     return tff.learning.templates.ClientResult(
@@ -152,16 +169,27 @@ def client_result(model: Model, part: parts.Part, initial: Any, record: Any, wei
     )
 
 
-def train_metrics(sums: Any) -> Any:
+def _by_tier(sums: Any, tier: Any, num_tiers: int) -> Any:
+    """Adds the correct predictions and examples in a row of the client's tier, [tiers, 2]."""
+    own = tf.one_hot(tier, num_tiers)[:, tf.newaxis]
+    return collections.OrderedDict(sums, tiers=own * tf.stack([sums["correct"], sums["examples"]]))
+
+
+def train_metrics(sums: Any, tier_names: Sequence[str] = ()) -> Any:
     """Clients' sums of loss, correct predictions and examples -> means at the server."""
 
     @tff.tensorflow.computation(sums.type_signature.member)
     def finalize(totals: Any) -> Any:
         loss = tf.math.divide_no_nan(totals["loss"], totals["examples"])
         accuracy = tf.math.divide_no_nan(totals["correct"], totals["examples"])
-        return collections.OrderedDict(
+        metrics = collections.OrderedDict(
             train_loss=loss, train_accuracy=accuracy, train_examples=totals["examples"]
         )
+        if "tiers" in totals:
+            of_tier = tf.math.divide_no_nan(totals["tiers"][:, 0], totals["tiers"][:, 1])
+            for i, name in enumerate(tier_names):
+                metrics[f"train_accuracy_{name}"] = of_tier[i]
+        return metrics
 
     return tff.federated_map(finalize, tff.federated_sum(sums))
 

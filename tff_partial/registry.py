@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Callable
 
-from tff_partial.algorithms import fedavg
+from tff_partial.algorithms import channel, embracing, fedavg, fedpmt, prefix
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,6 +14,7 @@ class Algorithm:
 
     Attributes:
       build: (ModelSpec, Params) -> process.
+      cost: (ModelSpec, Params, tier's name) -> what a round costs a client, `costs.ClientCost`.
       params: The frozen dataclass of its hyperparameters; its field `local` is LocalTraining.
       title: What it is, in a line.
       paper: Whose hyperparameters `--preset=paper` takes, a key of `Task.papers`; '' for the
@@ -22,12 +23,24 @@ class Algorithm:
     """
 
     build: Callable[[Any, Any], Any]
+    cost: Callable[[Any, Any, str], Any]
     params: type
     title: str
     paper: str = ""
     has_tiers: bool = False
 
 
+def _entry(module: Any, title: str, paper: str = "") -> Algorithm:
+    has_tiers = any(field.name == "tiers" for field in dataclasses.fields(module.Params))
+    return Algorithm(module.build, module.cost, module.Params, title, paper, has_tiers)
+
+
 ALGORITHMS: dict[str, Algorithm] = {
-    "fedavg": Algorithm(fedavg.build, fedavg.Params, "every client trains the whole model"),
+    "fedavg": _entry(fedavg, "every client trains the whole model"),
+    "embracing": _entry(
+        embracing, "weak clients train output-side layers on recorded activations", "embracingfl"
+    ),
+    "fedpmt": _entry(fedpmt, "back-propagation stops early", "fedpmt"),
+    "prefix": _entry(prefix, "weak clients train input-side layers (ablation)", "embracingfl"),
+    "channel": _entry(channel, "weak clients share half of the channels (ablation)", "embracingfl"),
 }

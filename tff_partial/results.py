@@ -124,6 +124,8 @@ def summarize(
         "algo": settings["algo"],
         "data": data,
         "rounds": len(rows),
+        **({"tiers": settings["tiers"]} if settings.get("tiers") else {}),
+        "average_capacity": settings.get("average_capacity"),
         "final_test_accuracy": evaluated[-1][1] if evaluated else None,
         "best_test_accuracy": max((a for _, a in evaluated), default=None),
         "target_accuracy": target,

@@ -1,7 +1,7 @@
 """Tiers of clients: what each leaves out of the model, how many clients it has, and which.
 
-A tier is called `strong` (the whole model), `moderate` or `weak` (what the model says of them), by a
-number of removed blocks such as `7`, or by a capacity below 1 such as `0.3`, from which the
+A tier is called `strong` (the whole model), `moderate` or `weak` (what the model says of them), by
+a number of removed blocks such as `7`, or by a capacity below 1 such as `0.3`, from which the
 smallest cut that fits is derived (`costs.cut_of`).
 """
 
@@ -51,6 +51,14 @@ def parse(text: str) -> tuple[Tier, ...]:
             f"blocks or a capacity below 1 may stand for a name. Received: tiers={text!r}"
         )
     return tuple(tiers)
+
+
+def scale(tiers: tuple[Tier, ...], clients: int) -> str:
+    """The text of tiers in the same proportions for another number of clients."""
+    total = sum(tier.count for tier in tiers)
+    ends = np.cumsum([tier.count for tier in tiers]) * clients // total
+    counts = np.diff(ends, prepend=0)
+    return ",".join(f"{tier.name}:{count}" for tier, count in zip(tiers, counts))
 
 
 def assign(tiers: tuple[Tier, ...], seed: int) -> np.ndarray:

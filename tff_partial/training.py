@@ -19,7 +19,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any, Callable, Optional
 
@@ -75,6 +75,10 @@ def train(
     output_dir: str,
     on_round: Callable[[int, Mapping[str, Any]], None] = lambda round_num, row: None,
     tier_of: Callable[[int], int] = lambda client_id: 0,
+    account: Callable[[Sequence[int]], tuple[Sequence[int], Mapping[str, Any]]] = lambda ids: (
+        ids,
+        {},
+    ),
 ) -> Any:
     """Trains, going on from the last checkpoint in `output_dir` if there is one.
 
@@ -87,6 +91,7 @@ def train(
       on_round: Called with the number of rounds done and the row of metrics, and once before
         the first round with the number that is already done and an empty row.
       tier_of: Client id -> index of its tier.
+      account: The cohort -> who of it is in time to be counted, and further columns of the row.
 
     Returns:
       The final model weights.
@@ -95,7 +100,7 @@ def train(
       Interrupted: On SIGINT or SIGTERM, after the round under way and its checkpoint.
     """
     with contextlib.closing(_Outputs(output_dir)) as outputs:
-        return _rounds(process, data, evaluate, plan, outputs, on_round, tier_of)
+        return _rounds(process, data, evaluate, plan, outputs, on_round, tier_of, account)
 
 
 def _rounds(
@@ -106,6 +111,7 @@ def _rounds(
     outputs: _Outputs,
     on_round: Callable[[int, Mapping[str, Any]], None],
     tier_of: Callable[[int], int],
+    account: Callable[[Sequence[int]], tuple[Sequence[int], Mapping[str, Any]]],
 ) -> Any:
     state = process.initialize()
     done, state = outputs.restore(state)
@@ -122,11 +128,13 @@ def _rounds(
             for round_num in range(done, plan.rounds):
                 started = time.monotonic()
                 ids = sample_clients(data.num_clients, plan.clients_per_round, round_num, plan.seed)
-                output = process.next(state, [record(int(i)) for i in ids])
+                in_time, columns = account([int(i) for i in ids])
+                cohort = [record(i) for i in in_time] or [_nobody(data)]
+                output = process.next(state, cohort)
                 test = None
                 if _is_due(round_num + 1, plan.eval_every, plan.rounds):
                     test = evaluate(process.get_model_weights(output.state))
-                row = _row(output.metrics, test, time.monotonic() - started)
+                row = _row(output.metrics, test, time.monotonic() - started, columns)
                 outputs.write_row(round_num + 1, row)
                 state, done = output.state, round_num + 1
                 if _is_due(done, plan.checkpoint_every, plan.rounds):
@@ -145,13 +153,23 @@ def _is_due(done: int, every: int, rounds: int) -> bool:
     return done % every == 0 or done == rounds
 
 
-def _row(metrics: Any, test: Optional[Evaluation], seconds: float) -> Mapping[str, Any]:
+def _nobody(data: Any) -> Any:
+    """The record of a client without examples: nothing it does is counted."""
+    x, y = data.client(0)
+    return records.create_record(x[:0], y[:0])
+
+
+def _row(
+    metrics: Any, test: Optional[Evaluation], seconds: float, columns: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """A row of metrics.csv; what was not evaluated in this round is empty."""
     tested: dict[str, Any] = {"test_loss": "", "test_accuracy": ""}
     if test is not None:
         tested = {"test_loss": test.loss}
         tested |= {f"test_{name}": value for name, value in test.metrics.items()}
-    return collections.OrderedDict(**metrics["client_work"], **tested, seconds=round(seconds, 4))
+    return collections.OrderedDict(
+        **metrics["client_work"], **tested, seconds=round(seconds, 4), **columns
+    )
 
 
 class _Outputs:

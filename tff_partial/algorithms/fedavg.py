@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tff_partial import process
+from tff_partial import costs, process
 from tff_partial.local_training import LocalTraining
 from tff_partial.model_spec import ModelSpec
 
@@ -49,3 +49,8 @@ def build(model: ModelSpec, params: Params) -> Any:
         weighting=params.weighting,
         server_learning_rate=params.server_learning_rate,
     )
+
+
+def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+    """What a round costs a client; all are strong."""
+    return costs.whole(model, params.local.batch_size)

@@ -1,0 +1,223 @@
+"""Time and memory of EmbracingFL's tiers, as ratios to a strong client in one run.
+
+    python -m benchmarks.tiers [--rounds=7] [--json=FILE]
+
+Prints: the time of a local round (forward pass once, ten steps) and of its parts, the analogue of
+EmbracingFL's table 8; the time of a round of 16 strong and 112 weak clients, 32 at a time, against
+an all-strong one; and the peak memory of a local round, each in a process of its own, above what
+that process has used before. Random data: what is measured does not depend on what is learnt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any, Callable
+
+TIERS = ("strong", "moderate", "weak")
+# At most so many times a strong client's.
+BARS = {
+    "round, moderate": 0.75,
+    "round, weak": 0.5,
+    "backward, moderate": 0.6,
+    "backward, weak": 0.3,
+    "mixed round": 0.6,
+    "memory resnet20, weak": 0.5,
+    "memory bilstm, weak": 0.5,
+}
+
+
+def create(model_name: str) -> tuple[Any, Any, Any]:
+    """The spec, the local training and a client's (x, y)."""
+    import numpy as np
+
+    import models
+    from benchmarks import works
+    from tff_partial import model_spec, tiers
+    from tff_partial.local_training import LocalTraining
+
+    rng = np.random.default_rng(0)
+    cuts, batch = models.TIERS[model_name]
+    options: dict[str, Any] = {
+        "cuts": {name: tiers.Cut(*cut) for name, cut in cuts.items()},
+        "capacity_batch": batch,
+    }
+    if model_name == "bilstm":
+        shape, classes, examples = (256,), 2, 195  # a client of IMDB with 128 clients
+        x = rng.integers(0, 10_000, (examples, 256)).astype(np.int32)
+        options["input_dtype"] = "int32"
+    else:
+        shape, classes, examples = (32, 32, 3), 10, 320
+        x = rng.integers(0, 256, (examples, *shape)).astype(np.uint8)
+        options |= {"input_dtype": "uint8", "preprocess": works.scale}
+    spec = model_spec.ModelSpec(lambda: models.create(model_name, shape, classes), shape, **options)
+    local = LocalTraining(steps=10, batch_size=32, learning_rate=0.01, momentum=0.9)
+    return spec, local, (x, rng.integers(0, classes, examples).astype(np.int32))
+
+
+def median_seconds(run: Callable[[], Any], rounds: int) -> float:
+    run()
+    times = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+def rounds_of_tiers(rounds: int) -> dict[str, float]:
+    """Seconds of rounds with one client of each tier, and of 32 clients."""
+    from tff_partial import records, runtime
+    from tff_partial.algorithms import embracing
+
+    runtime.set_default()
+    spec, local, (x, y) = create("resnet20")
+    process = embracing.build(spec, embracing.Params(local, TIERS))
+    state = process.initialize()
+    clients = [records.create_record(x, y, tier=tier) for tier in range(3)]
+
+    def seconds(cohort: list[Any], count: int) -> float:
+        return median_seconds(lambda: process.next(state, cohort), count)
+
+    found = {f"round, {tier}": seconds([clients[i]], rounds) for i, tier in enumerate(TIERS)}
+    found["round of 32 strong"] = seconds([clients[0]] * 32, max(rounds // 3, 1))
+    mixed = [clients[0]] * 4 + [clients[2]] * 28
+    found["round of 4 strong and 28 weak"] = seconds(mixed, max(rounds // 3, 1))
+    return found
+
+
+def passes_of_tiers(rounds: int) -> dict[str, float]:
+    """Seconds of one batch: forward pass, record and backward pass of each tier."""
+    import tensorflow as tf
+
+    from tff_partial import costs, parts, recording
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    spec, local, (x, y) = create("resnet20")
+    model = spec.instantiate()
+    size = local.batch_size
+    batch, labels = tf.constant(x[:size]), tf.constant(y[:size])
+    found = {}
+    for tier in TIERS:
+        cut = costs.cut_of(tier, spec, size)
+        steps = costs.forward_steps(spec, cut, size)
+        part = parts.recorded(model, cut, steps, size)
+        recorder = recording.Recorder(model, cut, steps, size, "moving")
+
+        @tf.function
+        def record(recorder: Any = recorder) -> Any:
+            return recording.in_memory(recorder, {"x": batch})
+
+        inputs = batch if tier == "strong" else record()
+
+        @tf.function
+        def forward(part: Any = part, inputs: Any = inputs) -> Any:
+            return part.forward(inputs)
+
+        @tf.function
+        def step(part: Any = part, inputs: Any = inputs) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(model.losses(labels, part.forward(inputs)))
+            return tape.gradient(loss, part.variables)
+
+        once = 0.0 if tier == "strong" else median_seconds(record, 5 * rounds)
+        tail = median_seconds(forward, 5 * rounds)
+        found[f"record, {tier}"] = once
+        found[f"forward, {tier}"] = tail
+        found[f"backward, {tier}"] = median_seconds(step, 5 * rounds) - tail
+    return found
+
+
+def peak_of_round(model_name: str, tier: str) -> dict[str, float]:
+    """Megabytes that a local round adds to the peak of its process."""
+    from tff_partial import records, runtime
+    from tff_partial.algorithms import embracing
+
+    runtime.set_default()
+    spec, local, (x, y) = create(model_name)
+    process = embracing.build(spec, embracing.Params(local, (tier,)))
+    state = process.initialize()
+    client, nobody = records.create_record(x, y), records.create_record(x[:0], y[:0])
+    for _ in range(2):
+        process.next(state, [nobody])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    process.next(state, [client])
+    return {"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before}
+
+
+def _in_child(*arguments: str) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        result = os.path.join(folder, "result.json")
+        command = [sys.executable, "-m", "benchmarks.tiers", f"--child={result}", *arguments]
+        log = os.path.join(folder, "log")
+        with open(log, "w") as output:
+            code = subprocess.run(command, stdout=output, stderr=output, check=False).returncode
+        if code:
+            with open(log) as file:
+                raise RuntimeError(f"{' '.join(arguments)} failed:\n{file.read()[-2000:]}")
+        with open(result) as file:
+            return json.load(file)
+
+
+def measure(rounds: int) -> dict[str, float]:
+    """All figures; each kind in a process of its own."""
+    figures = _in_child("--what=rounds", f"--rounds={rounds}")
+    figures |= _in_child("--what=passes", f"--rounds={rounds}")
+    for model_name in ("resnet20", "bilstm"):
+        for tier in TIERS:
+            peak = _in_child("--what=memory", f"--model={model_name}", f"--tier={tier}")
+            figures[f"memory {model_name}, {tier}"] = peak["peak"]
+    return figures
+
+
+def ratios(figures: dict[str, float]) -> dict[str, float]:
+    """Each figure of a weaker tier against the strong one's."""
+    found = {
+        name: value / figures[f"{name.rsplit(', ', 1)[0]}, strong"]
+        for name, value in figures.items()
+        if name.endswith((", moderate", ", weak")) and not name.startswith("record")
+    }
+    mixed = figures["round of 4 strong and 28 weak"]
+    return {**found, "mixed round": mixed / figures["round of 32 strong"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json")
+    for name in ("--child", "--what", "--model", "--tier"):
+        parser.add_argument(name, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        kinds: dict[str, Callable[[], dict[str, float]]] = {
+            "rounds": lambda: rounds_of_tiers(args.rounds),
+            "passes": lambda: passes_of_tiers(args.rounds),
+            "memory": lambda: peak_of_round(args.model, args.tier),
+        }
+        figures = kinds[args.what]()
+        with open(args.child, "w") as file:
+            json.dump(figures, file)
+        os._exit(0)
+    figures = measure(args.rounds)
+    found = ratios(figures)
+    print(f"{'':<32}{'':>12} {'of strong':>10}  bar")
+    for name, value in figures.items():
+        unit = f"{value:.0f} MB" if name.startswith("memory") else f"{1000 * value:.1f} ms"
+        ratio = f"{found[name]:.2f}" if name in found else ""
+        bar = f"at most {BARS[name]}" if name in BARS else ""
+        print(f"{name:<32}{unit:>12} {ratio:>10}  {bar}")
+    print(f"{'mixed round':<32}{'':>12} {found['mixed round']:>10.2f}  at most 0.6")
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump({"figures": figures, "ratios": found}, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""What a round costs its clients: tiers, bytes, simulated seconds, and who misses the deadline.
+
+Simulated time (Wu et al., FedPMT, section V-B): a device of speed 1 trains the whole model in
+`full_seconds`; a client takes its share of these operations over its speed. Without a deadline the
+slowest client sets the pace of a round; with one, later clients' updates are dropped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from tff_partial import costs
+from tff_partial.local_training import LocalTraining
+
+
+@dataclasses.dataclass(frozen=True)
+class Devices:
+    """The clients' devices, in simulated time.
+
+    Attributes:
+      speeds: Relative speeds, each of an equal share of the clients; weaker tiers are slower.
+      deadline: Seconds after which a round takes no more updates, or None.
+      full_seconds: Time in which a device of speed 1 trains the whole model.
+    """
+
+    speeds: tuple[float, ...] = (1.0,)
+    deadline: Optional[float] = None
+    full_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name in ("deadline", "full_seconds"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be positive. Received: {name}={value}")
+
+
+class Accounts:
+    """Keeps the accounts of a run's rounds."""
+
+    def __init__(
+        self,
+        tier_names: Sequence[str],
+        tier_of: np.ndarray,
+        tier_costs: Sequence[costs.ClientCost],
+        whole: costs.ClientCost,
+        local: LocalTraining,
+        size_of: Callable[[int], int],
+        devices: Devices,
+        seed: int,
+    ) -> None:
+        """
+        Args:
+          tier_names: Names of the tiers.
+          tier_of: Index of each client's tier.
+          tier_costs: What a round costs a client of each tier.
+          whole: What it costs a client that trains the whole model.
+          local: How a client trains.
+          size_of: Client id -> its number of examples.
+          devices: The clients' devices.
+          seed: Decides which client has which speed.
+        """
+        self._names, self._tiers, self._costs = tier_names, tier_of, tier_costs
+        self._whole, self._local, self._size_of = whole, local, size_of
+        self._devices = devices
+        strengths = np.array([cost.operations(1, 1, 1) for cost in tier_costs])[tier_of]
+        self._speeds = costs.assign_speeds(devices.speeds, strengths, seed)
+
+    def seconds(self, client: int) -> float:
+        """The simulated time that a client needs for a round."""
+        operations = self._operations(self._costs[self._tiers[client]], client)
+        full = self._operations(self._whole, client)
+        return costs.simulated_seconds(
+            operations, full, self._speeds[client], self._devices.full_seconds
+        )
+
+    def _operations(self, cost: costs.ClientCost, client: int) -> int:
+        size, batch = self._size_of(client), self._local.batch_size
+        steps = self._local.steps or (self._local.epochs or 1) * -(-size // batch)
+        return cost.operations(steps, batch, size)
+
+    def of_round(self, ids: Sequence[int]) -> tuple[list[int], dict[str, Any]]:
+        """Who is in time, and the round's columns of metrics.csv."""
+        seconds, in_time = costs.round_seconds(
+            [self.seconds(i) for i in ids], self._devices.deadline
+        )
+        kept = [i for i, is_in_time in zip(ids, in_time) if is_in_time]
+        counts = np.bincount(self._tiers[list(ids)], minlength=len(self._names))
+        columns: dict[str, Any] = {
+            "bytes_down": sum(self._costs[self._tiers[i]].bytes_down for i in ids),
+            "bytes_up": sum(self._costs[self._tiers[i]].bytes_up for i in kept),
+            "simulated_seconds": round(seconds, 4),
+        }
+        columns |= {f"clients_{name}": int(n) for name, n in zip(self._names, counts)}
+        if self._devices.deadline is not None:
+            columns["clients_late"] = len(ids) - len(kept)
+        return kept, columns
+
+    def average_capacity(self) -> float:
+        """C = sum of C_i R_i over the tiers, EmbracingFL's column."""
+        shares = np.bincount(self._tiers, minlength=len(self._names)) / len(self._tiers)
+        return float(sum(c.capacity * share for c, share in zip(self._costs, shares)))

@@ -1,0 +1,85 @@
+"""Channel: a weak client's update counts for some of the channels of every layer.
+
+The channel-wise scheme of the ablation in Lee et al., Embracing federated learning, 2024, section
+3.2, which synchronises half of the channels at every layer:
+
+    for each round t:
+        for each client i of the cohort, in parallel:
+            w_i <- tau steps of local SGD on the whole model
+        each channel <- mean over the clients that share it
+
+A strong client shares all channels, any other the first ceil(share * m) of the m of a layer. The
+last layer is shared whole.
+
+Differences from the paper: there local models persist and all clients are alike; here clients start
+from the global model and tiers may be mixed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from tff_partial import costs, parts, process
+from tff_partial.local_training import LocalTraining
+from tff_partial.model_spec import Model, ModelSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Hyperparameters of the channel-wise ablation.
+
+    Attributes:
+      local: How a client trains.
+      tiers: Names of the tiers, as in `--tiers`; a record's `tier` is a position in it.
+      weighting: `uniform` or by `examples`.
+      share: Share of a layer's channels that counts, for tiers that are not strong.
+    """
+
+    local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(steps=10))
+    tiers: tuple[str, ...] = ("strong", "moderate", "weak")
+    weighting: str = "uniform"
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        process.check_mean(self.weighting)
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share must be in (0, 1]. Received: share={self.share}")
+
+
+def build(model: ModelSpec, params: Params) -> Any:
+    """Returns the `tff.learning.templates.LearningProcess`."""
+    return process.build_learning_process(
+        model,
+        params.local,
+        [functools.partial(_part, share=_share(params, tier)) for tier in params.tiers],
+        weighting=params.weighting,
+        tier_names=params.tiers,
+    )
+
+
+def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+    """What a round costs a client of the tier."""
+    return costs.channels(model, _share(params, tier), params.local.batch_size)
+
+
+def _share(params: Params, tier: str) -> float:
+    return 1.0 if tier in ("strong", "0") else params.share
+
+
+def _part(model: Model, share: float) -> parts.Part:
+    last = {id(v) for v in model.blocks[-1].variables[-2:]}
+
+    def shared(variable: Any) -> np.ndarray:
+        size = variable.shape[-1]
+        # The four gates of an LSTM stand side by side in the last axis.
+        gates = 4 if "lstm_cell" in variable.name else 1
+        kept = size if id(variable) in last else gates * math.ceil(share * size / gates)
+        gate = np.arange(size // gates) < kept // gates
+        return np.tile(gate, gates).astype(np.float32)
+
+    return parts.everything(model)._replace(share=shared)

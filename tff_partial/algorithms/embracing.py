@@ -1,0 +1,83 @@
+"""EmbracingFL: a weak client trains the output-side layers on recorded activations.
+
+Lee et al., Embracing federated learning: enabling weak client participation via partial model
+training, 2024. With x = (y, z), z being what the client's tier trains:
+
+    for each round t:
+        for each client i of the cohort, in parallel:
+            D_i <- MultiStepForwardPass(y_t, D_i)          (recording.py; strong clients: none)
+            z_i <- tau steps of local SGD from z_t on D_i
+        z_{t+1} <- mean of z_i over the clients that trained it, for each layer
+    a layer that nobody trained stays as it was
+
+Differences from the paper: more than two tiers at a time, each with its own cut (as in its
+experiments). Left open there: batch norm in the recorded layers uses the `moving` statistics, or
+those of the `batch`; examples are augmented once a round, when they are recorded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+from tff_partial import costs, parts, process, recording
+from tff_partial.local_training import LocalTraining
+from tff_partial.model_spec import ModelSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Hyperparameters of EmbracingFL.
+
+    Attributes:
+      local: How a client trains.
+      tiers: Names of the tiers, as in `--tiers`; a record's `tier` is a position in it.
+      weighting: `uniform`, as in the paper, or by `examples`.
+      head_statistics: Batch norm in the recorded layers uses `moving` statistics or the `batch`'s.
+      record_dir: Folder to spill the recorded activations to; in memory if empty.
+    """
+
+    local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(steps=10))
+    tiers: tuple[str, ...] = ("strong", "moderate", "weak")
+    weighting: str = "uniform"
+    head_statistics: str = "moving"
+    record_dir: str = ""
+
+    def __post_init__(self) -> None:
+        process.check_mean(self.weighting)
+        if self.head_statistics not in recording.STATISTICS:
+            raise ValueError(
+                f"head_statistics must be one of {recording.STATISTICS}. "
+                f"Received: head_statistics={self.head_statistics!r}"
+            )
+
+
+def build(model: ModelSpec, params: Params) -> Any:
+    """Returns the `tff.learning.templates.LearningProcess`."""
+    size = params.local.batch_size
+
+    def part_fn(tier: str) -> process.PartFn:
+        cut = costs.cut_of(tier, model, size)
+        return functools.partial(
+            parts.recorded,
+            cut=cut,
+            steps=costs.forward_steps(model, cut, size),
+            batch_size=size,
+            statistics=params.head_statistics,
+            folder=params.record_dir,
+        )
+
+    return process.build_learning_process(
+        model,
+        params.local,
+        [part_fn(tier) for tier in params.tiers],
+        weighting=params.weighting,
+        tier_names=params.tiers,
+    )
+
+
+def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+    """What a round costs a client of the tier."""
+    size = params.local.batch_size
+    return costs.recorded_suffix(model, costs.cut_of(tier, model, size), size)

@@ -1,0 +1,106 @@
+"""FedPMT: back-propagation stops early.
+
+Wu et al., Straggler-resilient federated learning: tackling computation heterogeneity with
+layer-wise partial model training in mobile edge network, Algorithm 1. Layers before the device's
+mask take part in the forward pass of every step, and get no gradient:
+
+    for each round t:
+        option I:  the server sends w_t and f_k to each device k of the cohort
+        option II: the server sends w_t and all masks; device k picks f_k by its capability
+        for each device k, in parallel:
+            tau times:  w_k <- w_k - eta_t * (gradient of F_k at w_k) o f_k
+        w_{t+1} <- w_t + sum_k A_k o (w_k - w_t),   A_k[l] = f_k[l] / sum_j f_j[l]
+
+Option I: a tier is a name, or a number of removed blocks: what the server assigns. Option II: a
+tier is the computing capability of its devices, a share such as 0.58 of a whole model's operations
+(or `strong`), and a device picks the largest of the offered masks whose operations fit.
+
+Differences from the paper: devices may be weighted by their examples.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+from tff_partial import costs, parts, process
+from tff_partial.local_training import LocalTraining
+from tff_partial.model_spec import ModelSpec
+from tff_partial.tiers import Cut
+
+OPTIONS = ("server", "device")
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Hyperparameters of FedPMT.
+
+    Attributes:
+      local: How a client trains.
+      tiers: Names of the tiers, as in `--tiers`; a record's `tier` is a position in it.
+      weighting: `uniform`, as in the paper, or by `examples`.
+      option: `server` (I) or `device` (II).
+      masks: What option II offers: numbers of removed blocks such as '0,1,2'; every number that
+        the model has if empty.
+    """
+
+    local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(epochs=1))
+    tiers: tuple[str, ...] = ("strong", "moderate", "weak")
+    weighting: str = "uniform"
+    option: str = "server"
+    masks: str = ""
+
+    def __post_init__(self) -> None:
+        process.check_mean(self.weighting)
+        if self.option not in OPTIONS:
+            raise ValueError(f"option must be one of {OPTIONS}. Received: option={self.option!r}")
+        if self.masks and (self.option == "server" or not _is_list(self.masks)):
+            raise ValueError(
+                "masks must be numbers of removed blocks such as 0,1,2, for option 'device'. "
+                f"Received: option={self.option!r}, masks={self.masks!r}"
+            )
+
+
+def build(model: ModelSpec, params: Params) -> Any:
+    """Returns the `tff.learning.templates.LearningProcess`."""
+    return process.build_learning_process(
+        model,
+        params.local,
+        [functools.partial(parts.stopped, cut=_mask(model, params, t)) for t in params.tiers],
+        weighting=params.weighting,
+        tier_names=params.tiers,
+    )
+
+
+def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+    """What a round costs a client of the tier."""
+    return costs.backprop_suffix(model, _mask(model, params, tier), params.local.batch_size)
+
+
+def _mask(model: ModelSpec, params: Params, tier: str) -> Cut:
+    """The blocks that a client of the tier leaves out, f_k."""
+    size = params.local.batch_size
+    if params.option == "server" or "." not in tier:
+        return Cut(costs.cut_of(tier, model, size).blocks)
+    deepest = costs._cuts(model)[-1].blocks
+    offered = [int(mask) for mask in params.masks.split(",") if mask] or range(deepest + 1)
+    if max(offered) > deepest:
+        raise ValueError(f"masks must be at most {deepest}. Received: masks={params.masks!r}")
+    whole = costs.whole(model, size).operations(1, size, size)
+    shares = {
+        mask: costs.backprop_suffix(model, Cut(mask), size).operations(1, size, size) / whole
+        for mask in offered
+    }
+    # Two decimals, as the paper gives capabilities.
+    fitting = [mask for mask, share in shares.items() if round(share, 2) <= float(tier)]
+    if not fitting:
+        raise ValueError(
+            f"a capability must be at least {min(shares.values()):.2f}, the share of the smallest "
+            f"mask. Received: {tier}"
+        )
+    return Cut(min(fitting))
+
+
+def _is_list(text: str) -> bool:
+    return all(mask.isdigit() for mask in text.split(","))

@@ -1,0 +1,62 @@
+"""Prefix: a weak client trains the input-side layers, the opposite of EmbracingFL.
+
+The "first half" of the ablation in Lee et al., Embracing federated learning, 2024, section 3.2,
+which is InclusiveFL's choice of layers (Liu et al., No one left behind, 2022):
+
+    for each round t:
+        for each client i of the cohort, in parallel:
+            y_i <- tau steps of local SGD on the first K - k blocks, through the whole model
+        y_{t+1} <- mean of y_i over the clients that trained it, for each layer
+
+A tier that removes k blocks removes the last k.
+
+Differences from the paper: there local models persist and all clients are alike; here clients start
+from the global model and tiers may be mixed. InclusiveFL's distillation is not part of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+from tff_partial import costs, parts, process
+from tff_partial.local_training import LocalTraining
+from tff_partial.model_spec import ModelSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Hyperparameters of the prefix ablation.
+
+    Attributes:
+      local: How a client trains.
+      tiers: Names of the tiers, as in `--tiers`; a record's `tier` is a position in it.
+      weighting: `uniform` or by `examples`.
+    """
+
+    local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(steps=10))
+    tiers: tuple[str, ...] = ("strong", "moderate", "weak")
+    weighting: str = "uniform"
+
+    def __post_init__(self) -> None:
+        process.check_mean(self.weighting)
+
+
+def build(model: ModelSpec, params: Params) -> Any:
+    """Returns the `tff.learning.templates.LearningProcess`."""
+    size = params.local.batch_size
+    removed = [costs.cut_of(tier, model, size).blocks for tier in params.tiers]
+    return process.build_learning_process(
+        model,
+        params.local,
+        [functools.partial(parts.leading, removed=count) for count in removed],
+        weighting=params.weighting,
+        tier_names=params.tiers,
+    )
+
+
+def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+    """What a round costs a client of the tier."""
+    size = params.local.batch_size
+    return costs.prefix(model, costs.cut_of(tier, model, size).blocks, size)

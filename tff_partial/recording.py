@@ -1,0 +1,180 @@
+"""The multi-step forward pass of EmbracingFL, and where its output is kept.
+
+    D <- the client's examples
+    for each step (a range of blocks that fits into the client's memory):
+        D <- these blocks applied to D, a batch at a time, without gradient
+    return D
+
+The blocks of one step are all that a client holds at a time; it trains on what the last one
+returned, the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Callable
+
+from tff_partial.lazy import tf
+from tff_partial.model_spec import Model
+from tff_partial.tiers import Cut
+
+STATISTICS = ("moving", "batch")
+
+
+class Recorder:
+    """Runs a client's examples through what is before a cut."""
+
+    def __init__(
+        self,
+        model: Model,
+        cut: Cut,
+        steps: Sequence[tuple[int, int]],
+        batch_size: int,
+        statistics: str,
+    ) -> None:
+        self._model, self._cut = model, cut
+        self._steps = [model.blocks[start:stop] for start, stop in steps]
+        self._statistics = statistics
+        self.batch_size = batch_size
+
+    def start(self, record: Any) -> Any:
+        """The client's examples."""
+        if self._model.is_random:
+            self._model.set_seed(record["seed"])
+        return record["x"]
+
+    def functions(self) -> list[Callable[[Any], Any]]:
+        """What each step does to a batch; the first one also prepares the examples."""
+        model = self._model
+        blocks = self._steps or [[]]
+
+        def first(x: Any) -> Any:
+            return self._forward(model.preprocess(model.augment(x)), blocks[0])
+
+        found: list[Callable[[Any], Any]] = [first]
+        found += [lambda x, b=b: self._forward(x, b) for b in blocks[1:]]  # type: ignore[misc]
+        if self._cut.half:
+            found.append(lambda x: model.record_half(model.blocks[self._cut.blocks], x))
+        return found
+
+    def _forward(self, x: Any, blocks: Sequence[Any]) -> Any:
+        with self._model.batch_statistics(static_only=self._statistics == "moving"):
+            return self._model.forward(x, training=False, blocks=blocks)
+
+
+def in_memory(recorder: Recorder, record: Any) -> Any:
+    """The record of all examples: a tensor or a structure of tensors [n, ...]."""
+    data = recorder.start(record)
+    for function in recorder.functions():
+        batches = _Batches(tf.shape(data)[0], recorder.batch_size)
+        traced = _trace(function, data)
+        arrays = [
+            tf.TensorArray(t.dtype, batches.count, infer_shape=False, element_shape=t.shape)
+            for t in traced.outputs
+        ]
+
+        def body(i: Any, *arrays: Any, traced: Any = traced, data: Any = data) -> Any:
+            start, stop = batches.bounds(i)  # noqa: B023  (called in this round of the loop)
+            values = tf.nest.flatten(traced(data[start:stop]))
+            return (i + 1, *(array.write(i, value) for array, value in zip(arrays, values)))
+
+        _, *arrays = _loop(batches.count, body, *arrays)
+        found = [tf.ensure_shape(a.concat(), t.shape) for a, t in zip(arrays, traced.outputs)]
+        data = tf.nest.pack_sequence_as(traced.structured_outputs, found)
+    return data
+
+
+class Disk:
+    """Keeps the record in files, so that a client's memory holds no more than a batch of it.
+
+    A file holds one tensor of one example: `<folder>/<client id>-<step % 2>-<tensor>-<example>`.
+    The next round overwrites it. The folder is on the host that trains the client.
+    """
+
+    def __init__(self, recorder: Recorder, folder: str) -> None:
+        self._recorder, self._folder = recorder, folder
+        self._like: Any = None
+
+    def write(self, record: Any) -> Any:
+        """Records; returns the beginning of the files' names, a string for each tensor."""
+        data = self._recorder.start(record)
+        num_examples = tf.shape(data)[0]
+        batches = _Batches(num_examples, self._recorder.batch_size)
+        names = None
+        for step, function in enumerate(self._recorder.functions()):
+            traced = _trace(function, data if names is None else self._like)
+            outputs = traced.outputs
+            before, like = names, self._like
+
+            def write_batch(i: Any, before: Any = before, like: Any = like) -> Any:
+                start, stop = batches.bounds(i)
+                examples = tf.range(start, stop)
+                x = data[start:stop] if before is None else _read(before, examples, like)
+                values = tf.nest.flatten(traced(x))  # noqa: B023  (called in this round)
+                for j, value in enumerate(values):
+                    _write(self._name(record, step, j), examples, value)  # noqa: B023
+                return i + 1
+
+            done = _loop(batches.count, write_batch)[0]
+            # Reading is no op with a state: only this makes it wait until everything is written.
+            written = tf.strings.substr(tf.strings.as_string(done), 0, 0)
+            names = [
+                tf.strings.join([self._name(record, step, j), written]) for j in range(len(outputs))
+            ]
+            self._like = traced.structured_outputs
+        return names
+
+    def read(self, names: Any, indices: Any) -> Any:
+        """The record of a batch."""
+        return _read(names, indices, self._like)
+
+    def _name(self, record: Any, step: int, tensor: int) -> Any:
+        client = tf.strings.as_string(record["client_id"])
+        return tf.strings.join([f"{self._folder}/", client, f"-{step % 2}-{tensor}-"])
+
+
+class _Batches:
+    """Batches as equal as possible: the statistics of a batch of one would be of little worth."""
+
+    def __init__(self, num_examples: Any, batch_size: int) -> None:
+        self._examples = num_examples
+        self.count = tf.maximum((num_examples + batch_size - 1) // batch_size, 1)
+
+    def bounds(self, i: Any) -> tuple[Any, Any]:
+        return i * self._examples // self.count, (i + 1) * self._examples // self.count
+
+
+def _loop(count: Any, body: Callable[..., Any], *values: Any) -> Any:
+    """Calls body(i, *values) -> (i + 1, *values) for i = 0 ... count - 1."""
+    return tf.while_loop(
+        lambda i, *_: i < count, body, (tf.constant(0), *values), parallel_iterations=1
+    )
+
+
+def _trace(function: Callable[[Any], Any], data: Any) -> Any:
+    """The function of a batch, traced once, so that the shapes of its results are known."""
+    specs = tf.nest.map_structure(lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), data)
+    return tf.function(function, autograph=False).get_concrete_function(specs)
+
+
+def _write(prefix: Any, examples: Any, values: Any) -> None:
+    def body(i: Any) -> Any:
+        name = tf.strings.join([prefix, tf.strings.as_string(examples[i])])
+        tf.io.write_file(name, tf.io.serialize_tensor(values[i]))
+        return i + 1
+
+    _loop(tf.shape(examples)[0], body)
+
+
+def _read(prefixes: Sequence[Any], examples: Any, like: Any) -> Any:
+    def read(prefix: Any, spec: Any) -> Any:
+        names = tf.strings.join([prefix, tf.strings.as_string(examples)])
+        shape = spec.shape[1:]
+        return tf.map_fn(
+            lambda n: tf.ensure_shape(tf.io.parse_tensor(tf.io.read_file(n), spec.dtype), shape),
+            names,
+            fn_output_signature=tf.TensorSpec(shape, spec.dtype),
+        )
+
+    flat = [read(prefix, spec) for prefix, spec in zip(prefixes, tf.nest.flatten(like))]
+    return tf.nest.pack_sequence_as(like, flat)
