@@ -24,7 +24,7 @@ from absl import flags
 import models
 import tasks
 from tasks import partition
-from tff_partial import accounting, costs, registry, results, runtime, tiers
+from tff_partial import accounting, registry, results, runtime, simulated_time, tiers
 from tff_partial import experiment as experiments
 
 SETTINGS = (
@@ -176,7 +176,9 @@ def prepare(values: flags.FlagValues) -> Prepared:
     """Checks the flags, loads the data and makes the results folder, in this order."""
     experiment = create_experiment(values)
     devices = accounting.Devices(
-        costs.parse_speeds(values.device_speeds), values.round_deadline, values.full_model_seconds
+        simulated_time.parse_speeds(values.device_speeds),
+        values.round_deadline,
+        values.full_model_seconds,
     )
     execution = {
         "runtime": values.runtime,

@@ -12,7 +12,8 @@ import tensorflow as tf
 
 import models
 from tests import tiny
-from tff_partial import costs, model_spec, tiers
+from tff_partial import cost_tables, costs, model_spec, simulated_time, tiers
+from tff_partial.block_costs import measure
 from tff_partial.tiers import Cut
 
 IMAGE, GRAY = (32, 32, 3), (28, 28, 1)
@@ -147,23 +148,25 @@ def test_fedpmt_table_2_cnn_cifar10_differs_by_the_papers_slips():
 
 
 def test_fedpmt_round_times_and_deadline():
-    speeds = costs.parse_speeds("0.2,0.25,0.33,0.5,1")
+    speeds = simulated_time.parse_speeds("0.2,0.25,0.33,0.5,1")
     ratios = (0.46, 0.58, 0.88, 0.94, 1.0)
-    seconds = [costs.simulated_seconds(round(100 * r), 100, s) for r, s in zip(ratios, speeds)]
+    seconds = [
+        simulated_time.simulated_seconds(round(100 * r), 100, s) for r, s in zip(ratios, speeds)
+    ]
     np.testing.assert_allclose(seconds, [0.46 * 50, 0.58 * 40, 0.88 * 30, 0.94 * 20, 10])
-    assert costs.round_seconds(seconds, None) == (max(seconds), [True] * 5)
-    assert costs.round_seconds(seconds, 26.5) == (max(seconds), [True] * 5)
-    fedavg = [costs.simulated_seconds(100, 100, s) for s in speeds]
+    assert simulated_time.round_seconds(seconds, None) == (max(seconds), [True] * 5)
+    assert simulated_time.round_seconds(seconds, 26.5) == (max(seconds), [True] * 5)
+    fedavg = [simulated_time.simulated_seconds(100, 100, s) for s in speeds]
     np.testing.assert_allclose(fedavg, [50, 40, 30, 20, 10])
-    assert costs.round_seconds(fedavg, 26.5) == (26.5, [False, False, False, True, True])
-    assert costs.round_seconds([], 26.5) == (0.0, [])
+    assert simulated_time.round_seconds(fedavg, 26.5) == (26.5, [False, False, False, True, True])
+    assert simulated_time.round_seconds([], 26.5) == (0.0, [])
 
 
 # Models of any kind.
 
 
 def test_dense_blocks_by_hand():
-    hidden, output = costs.measure(tiny.spec())
+    hidden, output = measure(tiny.spec())
     assert (hidden.name, hidden.parameters, hidden.activations) == ("hidden", 24, 4)
     assert (hidden.forward, hidden.update) == (4 * 5 + 4, 4 * 5)
     assert (hidden.error, hidden.backward) == (4 + 4 * 3, 4 + 4 * 3 + 4 * 5)
@@ -172,7 +175,7 @@ def test_dense_blocks_by_hand():
 
 
 def test_statistics_are_counted_and_skipped_over():
-    hidden, norm, _ = costs.measure(tiny.spec(batch_norm=True))
+    hidden, norm, _ = measure(tiny.spec(batch_norm=True))
     assert (norm.parameters, norm.statistics, norm.activations, norm.forward) == (8, 8, 0, 0)
     # The normalisation is no dense layer, but what follows it is.
     assert hidden.error == 4 + 4 * 3
@@ -182,7 +185,7 @@ def test_statistics_are_counted_and_skipped_over():
 
 def test_costs_are_measured_once():
     model = tiny.spec()
-    assert costs.measure(model) is costs.measure(model)
+    assert measure(model) is measure(model)
 
 
 def test_nested_and_shared_layers():
@@ -195,7 +198,7 @@ def test_nested_and_shared_layers():
         inner = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(7)])
         return tf.keras.Sequential([inner, tf.keras.layers.ReLU()], name="nested")
 
-    first, second, last = costs.measure(own(residual, nested, dense(2, "last"), shape=(6, 6, 3)))
+    first, second, last = measure(own(residual, nested, dense(2, "last"), shape=(6, 6, 3)))
     assert (first.name, first.parameters) == ("residual", 81)
     assert (first.activations, first.forward) == (2 * 108, 2 * 81 * 36)
     assert (first.backward, first.error, first.update) == (4 * 81 * 36, 2 * 81 * 36, 0)
@@ -223,7 +226,7 @@ def test_users_own_layers():
     class MyDense(tf.keras.layers.Dense):
         pass
 
-    scale, twice, last = costs.measure(own(Scale, Twice, lambda: MyDense(3)))
+    scale, twice, last = measure(own(Scale, Twice, lambda: MyDense(3)))
     assert (scale.parameters, scale.activations, scale.forward, scale.backward) == (5, 0, 0, 0)
     assert (twice.parameters, twice.activations, twice.forward) == (30, 10, 2 * 30)
     assert (last.parameters, last.activations) == (18, 3)
@@ -240,21 +243,21 @@ def test_sequences():
         shape=(steps,),
         input_dtype="int32",
     )
-    embedding, lstm, distributed, gru, last = costs.measure(model)
+    embedding, lstm, distributed, gru, last = measure(model)
     assert (embedding.forward, embedding.backward, embedding.activations) == (0, 24, 0)
     step = 4 * units * (features + units) + 4 * units
     assert (lstm.forward, lstm.backward) == (steps * step, 2 * steps * step)
     assert (lstm.activations, lstm.first_half) == (10 * steps * units, 3 * step)
     assert (distributed.activations, distributed.forward) == (steps * 2, steps * (2 * 3 + 2))
     assert gru.forward == 4 * gru.first_half
-    assert [block.halvable for block in costs.measure(model)] == [False, True, False, True, False]
+    assert [block.halvable for block in measure(model)] == [False, True, False, True, False]
     # As in EmbracingFL's table 1, a single output is not counted.
     assert (last.parameters, last.activations) == (2 * units + 1, 0)
 
 
 def test_convolutions_of_other_kinds():
     keras = tf.keras.layers
-    plain, depthwise, separable = costs.measure(
+    plain, depthwise, separable = measure(
         own(
             lambda: keras.Conv2D(4, 3, strides=2, groups=2),
             lambda: keras.DepthwiseConv2D(2),
@@ -275,7 +278,7 @@ def test_unknown_shapes_are_refused():
 
     model = own(some_steps, dense(2, "last"), shape=(4, 3))
     with pytest.raises(ValueError, match=r"shapes must be known .* Received: layer='last'"):
-        costs.measure(model)
+        measure(model)
 
 
 # Cuts.
@@ -290,6 +293,7 @@ def test_cuts_by_name_number_and_capacity():
     assert costs.cut_of("weak", model, 12) == costs.cut_of("0.3", model, 12) == Cut(2)
     assert capacities[2] <= 0.2 < 0.3 < capacities[1] <= 0.5
     assert costs.cut_of(".01", model, 12) == costs.cut_of("0.0022", model, 12) == Cut(4)
+    assert costs.deepest_cut(model) == 4
 
 
 def test_half_of_the_words_where_the_model_offers_it():
@@ -301,6 +305,7 @@ def test_tiers_that_nothing_fits_take_the_deepest_cut():
     # Almost all numbers are in the last block with parameters; nothing to train follows it.
     model = own(dense(1), dense(50), tf.keras.layers.ReLU)
     assert costs.cut_of("weak", model, 1) == costs.cut_of("moderate", model, 1) == Cut(1)
+    assert costs.deepest_cut(model) == 1
 
 
 @pytest.mark.parametrize(
@@ -343,7 +348,7 @@ def test_forward_steps_of_resnet20(tier, steps):
     model = spec("resnet20")
     cut = costs.cut_of(tier, model, 32)
     assert costs.forward_steps(model, cut, 32) == steps
-    blocks, tail = costs.measure(model), costs.recorded_suffix(model, cut, 32)
+    blocks, tail = measure(model), costs.recorded_suffix(model, cut, 32)
     budget = 2 * tail.parameters + 2 * 32 * tail.activations
     for start, stop in steps:
         inside = blocks[start:stop]
@@ -376,7 +381,7 @@ def test_recorded_and_back_propagated_suffix():
 
 def test_half_of_the_words():
     model = spec("bilstm")
-    lstm, classifier = costs.measure(model)[1:]
+    lstm, classifier = measure(model)[1:]
     half = costs.recorded_suffix(model, Cut(1, half=True), 1)
     # The first half of the words, in the forward one of two directions.
     assert 4 * half.record == lstm.forward
@@ -401,17 +406,17 @@ def test_prefix_and_channels():
 
 
 def test_speeds():
-    assert costs.parse_speeds("0.33,1,2.5") == (1 / 3, 1.0, 2.5)
-    assert costs.speed(0.66) == 0.66
-    assert costs.speed(2) == 2
+    assert simulated_time.parse_speeds("0.33,1,2.5") == (1 / 3, 1.0, 2.5)
+    assert simulated_time.speed(0.66) == 0.66
+    assert simulated_time.speed(2) == 2
     for text in ("", "0", "-1", "nan", "inf", "fast", "1,,2"):
         with pytest.raises(ValueError, match=rf"^speeds must be .* Received: speeds='{text}'$"):
-            costs.parse_speeds(text)
+            simulated_time.parse_speeds(text)
 
 
 def test_weaker_clients_are_slower_in_equal_shares():
     strengths = np.array([1.0, 0.2, 0.2, 0.5, 0.2, 0.2, 1.0, 0.5])
-    found = costs.assign_speeds((1.0, 0.25, 0.5), strengths, seed=3)
+    found = simulated_time.assign_speeds((1.0, 0.25, 0.5), strengths, seed=3)
     values, counts = np.unique(found, return_counts=True)
     assert values.tolist() == [0.25, 0.5, 1.0]
     assert counts.max() - counts.min() <= 1
@@ -420,7 +425,7 @@ def test_weaker_clients_are_slower_in_equal_shares():
         max(found[strengths < s], default=0) <= min(found[strengths == s]) for s in strengths
     )
     assert found[order[-1]] == 1.0
-    others = [costs.assign_speeds((1.0, 0.25, 0.5), strengths, seed) for seed in range(10)]
+    others = [simulated_time.assign_speeds((1.0, 0.25, 0.5), strengths, seed) for seed in range(10)]
     assert len({tuple(speeds) for speeds in others}) > 1
 
 
@@ -428,16 +433,16 @@ def test_weaker_clients_are_slower_in_equal_shares():
 
 
 def test_table_of_a_model_beside_the_papers(capsys):
-    assert costs.main(["--model=fedpmt_fcnn", "--batch_size=12", "--tiers=strong,2"]) == 0
+    assert cost_tables.main(["--model=fedpmt_fcnn", "--batch_size=12", "--tiers=strong,2"]) == 0
     out = capsys.readouterr().out
     assert "15,301,360   1.00  15,305,968         1.00  -4,608" in out
     assert out.count("equal") == 3
-    assert costs.main(["--model=femnist_cnn", "--tiers=moderate"]) == 0
+    assert cost_tables.main(["--model=femnist_cnn", "--tiers=moderate"]) == 0
     assert "6,551,614 / 2,110 / 0.99 equal" in capsys.readouterr().out
 
 
 def test_json_for_another_task(capsys):
-    assert costs.main(["--model=mlp_100", "--task=cifar100", "--tiers=0.5", "--json"]) == 0
+    assert cost_tables.main(["--model=mlp_100", "--task=cifar100", "--tiers=0.5", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["input_shape"], found["num_classes"]) == ([32, 32, 3], 100)
     styles = [(row["style"], row["tier"]) for row in found["rows"]]
@@ -450,7 +455,7 @@ def test_json_for_another_task(capsys):
 
 
 def test_papers_figures_only_for_the_papers_input():
-    changed = costs.report("femnist_cnn", (28, 28, 1), 10, 32, ["strong"])
+    changed = cost_tables.report("femnist_cnn", (28, 28, 1), 10, 32, ["strong"])
     assert {row["paper"] for row in changed["rows"]} == {""}
 
 
@@ -468,12 +473,19 @@ def test_papers_figures_only_for_the_papers_input():
     ],
 )
 def test_bad_input_is_one_line(args, message, capsys):
-    assert costs.main(args) == 2
+    assert cost_tables.main(args) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert re.fullmatch(f"error: {message}\n", captured.err), captured.err
 
 
+def test_the_module_is_a_command():
+    command = [sys.executable, "-W", "error", "-m", "tff_partial.costs", "--model=resnet"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch("error: model must be one of .*\n", done.stderr), done.stderr
+
+
 def test_importing_does_not_import_tensorflow():
-    code = "import sys, tff_partial.costs; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, tff_partial.cost_tables; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

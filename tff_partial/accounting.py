@@ -13,8 +13,9 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from tff_partial import costs
+from tff_partial import costs, simulated_time
 from tff_partial.local_training import LocalTraining
+from tff_partial.tiers import Tier
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,13 +68,13 @@ class Accounts:
         self._whole, self._local, self._size_of = whole, local, size_of
         self._devices = devices
         strengths = np.array([cost.operations(1, 1, 1) for cost in tier_costs])[tier_of]
-        self._speeds = costs.assign_speeds(devices.speeds, strengths, seed)
+        self._speeds = simulated_time.assign_speeds(devices.speeds, strengths, seed)
 
     def seconds(self, client: int) -> float:
         """The simulated time that a client needs for a round."""
         operations = self._operations(self._costs[self._tiers[client]], client)
         full = self._operations(self._whole, client)
-        return costs.simulated_seconds(
+        return simulated_time.simulated_seconds(
             operations, full, self._speeds[client], self._devices.full_seconds
         )
 
@@ -84,7 +85,7 @@ class Accounts:
 
     def of_round(self, ids: Sequence[int]) -> tuple[list[int], dict[str, Any]]:
         """Who is in time, and the round's columns of metrics.csv."""
-        seconds, in_time = costs.round_seconds(
+        seconds, in_time = simulated_time.round_seconds(
             [self.seconds(i) for i in ids], self._devices.deadline
         )
         kept = [i for i, is_in_time in zip(ids, in_time) if is_in_time]
@@ -100,6 +101,10 @@ class Accounts:
         return kept, columns
 
     def average_capacity(self) -> float:
-        """C = sum of C_i R_i over the tiers, EmbracingFL's column."""
-        shares = np.bincount(self._tiers, minlength=len(self._names)) / len(self._tiers)
-        return float(sum(c.capacity * share for c, share in zip(self._costs, shares)))
+        """C = sum of C_i R_i over the tiers, EmbracingFL's column.
+
+        C_i is rounded to two decimals, as in the paper's tables.
+        """
+        counts = np.bincount(self._tiers, minlength=len(self._names))
+        tiers = [Tier(name, int(count)) for name, count in zip(self._names, counts)]
+        return costs.average_capacity(tiers, [round(cost.capacity, 2) for cost in self._costs])

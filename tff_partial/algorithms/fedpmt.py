@@ -83,7 +83,7 @@ def _mask(model: ModelSpec, params: Params, tier: str) -> Cut:
     size = params.local.batch_size
     if params.option == "server" or "." not in tier:
         return Cut(costs.cut_of(tier, model, size).blocks)
-    deepest = costs._cuts(model)[-1].blocks
+    deepest = costs.deepest_cut(model)
     offered = [int(mask) for mask in params.masks.split(",") if mask] or range(deepest + 1)
     if max(offered) > deepest:
         raise ValueError(f"masks must be at most {deepest}. Received: masks={params.masks!r}")
