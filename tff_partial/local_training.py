@@ -105,17 +105,13 @@ class BatchOrder:
 class Momentum:
     """SGD with momentum on a part's variables, by TensorFlow's fused kernels."""
 
-    def __init__(self, variables: Sequence[Any], local: LocalTraining) -> None:
+    def __init__(self, model: Model, variables: Sequence[Any], local: LocalTraining) -> None:
         self._variables, self._momentum = variables, local.momentum
-        # Without a shape: a buffer takes memory from `reset` on, in a client that trains with it.
-        self._buffers = [
-            tf.Variable(tf.zeros([], v.dtype), trainable=False, shape=tf.TensorShape(None))
-            for v in (variables if local.momentum else ())
-        ]
+        self._buffers = [model.buffer(v) for v in (variables if local.momentum else ())]
 
     def reset(self) -> None:
-        for v, buffer in zip(self._variables, self._buffers):
-            buffer.assign(tf.zeros(v.shape, v.dtype), read_value=False)
+        for buffer in self._buffers:
+            buffer.assign(tf.zeros(buffer.shape, buffer.dtype), read_value=False)
 
     def apply(self, gradients: Sequence[Any], learning_rate: Any) -> None:
         if not self._momentum:
@@ -138,7 +134,7 @@ def build(
     scalars.
     """
     variables = part.variables
-    optimizer = Momentum(variables, local)
+    optimizer = Momentum(model, variables, local)
     positions = [_index(model.trainable, v) for v in variables]
 
     def gradients(x: Any, y: Any, initial: Sequence[Any]) -> tuple[Any, Any]:

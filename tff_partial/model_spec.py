@@ -137,6 +137,15 @@ class Model:
         has_random_layers = _use_stateless_randomness(self.blocks, self._step_seed)
         self.is_random = has_random_layers or spec.augment is not None
 
+        self._buffers: dict[int, Any] = {}
+
+    def buffer(self, variable: Any) -> Any:
+        """A variable of the same shape, for an optimiser; parts of the model share it."""
+        if id(variable) not in self._buffers:
+            zeros = tf.zeros(variable.shape, variable.dtype)
+            self._buffers[id(variable)] = tf.Variable(zeros, trainable=False)
+        return self._buffers[id(variable)]
+
     @property
     def weights(self) -> Any:
         return tff.learning.models.ModelWeights(self.trainable, self.statistics)
@@ -223,16 +232,21 @@ def _keras_of_tf2() -> Iterator[None]:
     In the plain graphs that TFF traces, Keras takes itself to be in TF 1: it swaps the base
     classes of all layers, so that models made before or outside stop working, rules out cuDNN
     LSTMs, and builds twice as many operations. What it asks is this one function.
+
+    Recurrent layers then cache their variables, which TF 2 does in graphs only: they would never
+    see what is assigned to them.
     """
     from keras.src import backend
+    from keras.src.layers.rnn import rnn_utils
 
     compat = backend.tf.compat.v1
-    asked = compat.executing_eagerly_outside_functions
+    asked = compat.executing_eagerly_outside_functions, rnn_utils.caching_device
     compat.executing_eagerly_outside_functions = lambda: True
+    rnn_utils.caching_device = lambda cell: None
     try:
         yield
     finally:
-        compat.executing_eagerly_outside_functions = asked
+        compat.executing_eagerly_outside_functions, rnn_utils.caching_device = asked
 
 
 class _Seeds(random.Random):
