@@ -33,6 +33,7 @@ SETTINGS = (
     "partition",
     "clients",
     "clients_per_round",
+    "train_examples",
     "tiers",
     "rounds",
     "local_steps",
@@ -61,6 +62,7 @@ def define_flags(values: flags.FlagValues) -> None:
     text("data_dir", None, "Folder of tensorflow-datasets.")
     text("partition", None, f"How examples go to clients: {', '.join(partition.RULES)}.")
     number("clients", None, "Clients in the population.")
+    number("train_examples", None, "Deals out so many random training examples; default: all.")
     number("clients_per_round", None, "Clients that train in a round.")
     text(
         "tiers",

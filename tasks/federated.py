@@ -86,6 +86,7 @@ def load(
     clients: Optional[int] = None,
     seed: int = 0,
     log: Callable[[str], None] = print,
+    train_examples: Optional[int] = None,
 ) -> FederatedData:
     """Loads a task's data and deals it out.
 
@@ -99,6 +100,7 @@ def load(
       clients: The population; None for that of `task.demo`.
       seed: Of the partition and of embedded data.
       log: Gets the line of 'auto'.
+      train_examples: If given, so many random training examples are dealt out, instead of all.
 
     Raises:
       DataError: when real data cannot be read or downloaded.
@@ -109,11 +111,34 @@ def load(
     partition = task.demo.partition if partition is None else partition
     clients = task.demo.clients if clients is None else clients
     if task.generate is not None:
+        if train_examples is not None:
+            raise ValueError(
+                f"train_examples must not be given for {task.name}, which is generated. "
+                f"Received: train_examples={train_examples}"
+            )
         return task.generate(partition, clients, seed)
     partition_lib.parse(partition)
     arrays = _load_arrays(task, data, data_dir, seed, log)
+    if train_examples is not None:
+        arrays = _some(arrays, train_examples, seed)
     rule = partition_lib.create(partition, arrays.train_y, clients, seed, arrays.writers)
     return from_arrays(arrays, rule, task.num_classes)
+
+
+def _some(arrays: Arrays, count: int, seed: int) -> Arrays:
+    """The same data with `count` random training examples."""
+    total = len(arrays.train_y)
+    if not 1 <= count <= total:
+        raise ValueError(
+            f"train_examples must be from 1 to {total}. Received: train_examples={count}"
+        )
+    chosen = np.random.default_rng([seed, 0x50AE]).permutation(total)[:count]
+    return arrays._replace(
+        train_x=arrays.train_x[chosen],
+        train_y=arrays.train_y[chosen],
+        writers=None if arrays.writers is None else arrays.writers[chosen],
+        description=f"{arrays.description}, {count:,} training examples",
+    )
 
 
 def _load_arrays(

@@ -61,6 +61,7 @@ class Settings:
       tiers: Clients of each tier, such as 'strong:16,weak:112'; empty where there are none.
       target_accuracy: The test accuracy of `rounds_to_target`, or None.
       eval_every: Rounds between evaluations.
+      train_examples: How many random training examples are dealt out; None for all.
       source: Where in which paper these numbers stand, and which of them do not.
     """
 
@@ -79,6 +80,7 @@ class Settings:
     tiers: str = ""
     target_accuracy: Optional[float] = None
     eval_every: int = 1
+    train_examples: Optional[int] = None
     source: str = ""
 
     def __post_init__(self) -> None:

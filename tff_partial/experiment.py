@@ -203,6 +203,7 @@ def load_data(experiment: Experiment, data: str, data_dir: Optional[str], log: A
         partition=settings.partition,
         clients=settings.clients,
         seed=experiment.seed,
+        train_examples=settings.train_examples,
         # For `paper` embedded data are the error below, not a choice to report.
         log=(lambda line: None) if experiment.preset == "paper" else log,
     )

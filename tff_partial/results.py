@@ -124,8 +124,8 @@ def summarize(
         "algo": settings["algo"],
         "data": data,
         "rounds": len(rows),
-        **({"tiers": settings["tiers"]} if settings.get("tiers") else {}),
         "average_capacity": settings.get("average_capacity"),
+        **_of_tiers(settings.get("tiers", ""), rows),
         "final_test_accuracy": evaluated[-1][1] if evaluated else None,
         "best_test_accuracy": max((a for _, a in evaluated), default=None),
         "target_accuracy": target,
@@ -134,6 +134,17 @@ def summarize(
             statistics.median(r["seconds"] for r in rows) if rows else None
         ),
     }
+
+
+def _of_tiers(tiers: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The tier mix, and each tier's training accuracy in the last five rounds it took part in."""
+    if not tiers:
+        return {}
+    found: dict[str, Any] = {"tiers": tiers}
+    for name in (tier.split(":")[0] for tier in tiers.split(",")):
+        values = [r[f"train_accuracy_{name}"] for r in rows if r.get(f"clients_{name}")]
+        found[f"train_accuracy_{name}"] = statistics.mean(values[-5:]) if values else None
+    return found
 
 
 def format_table(values: Mapping[str, Any]) -> str:
