@@ -6,7 +6,8 @@
     return D
 
 The blocks of one step are all that a client holds at a time; it trains on what the last one
-returned, the record.
+returned, the record. On disk the steps run as they stand here; in memory their order does not
+matter and a simulation does better to take one batch after the other.
 """
 
 from __future__ import annotations
@@ -63,25 +64,33 @@ class Recorder:
 
 
 def in_memory(recorder: Recorder, record: Any) -> Any:
-    """The record of all examples: a tensor or a structure of tensors [n, ...]."""
+    """The record of all examples: a tensor or a structure of tensors [n, ...].
+
+    A batch goes through all steps before the next one does, so that what one step hands to the
+    next is never there for all examples: the same result with less memory.
+    """
+
+    def all_steps(x: Any) -> Any:
+        for function in recorder.functions():
+            x = function(x)
+        return x
+
     data = recorder.start(record)
-    for function in recorder.functions():
-        batches = _Batches(tf.shape(data)[0], recorder.batch_size)
-        traced = _trace(function, data)
-        arrays = [
-            tf.TensorArray(t.dtype, batches.count, infer_shape=False, element_shape=t.shape)
-            for t in traced.outputs
-        ]
+    batches = _Batches(tf.shape(data)[0], recorder.batch_size)
+    traced = _trace(all_steps, data)
+    arrays = [
+        tf.TensorArray(t.dtype, batches.count, infer_shape=False, element_shape=t.shape)
+        for t in traced.outputs
+    ]
 
-        def body(i: Any, *arrays: Any, traced: Any = traced, data: Any = data) -> Any:
-            start, stop = batches.bounds(i)  # noqa: B023  (called in this round of the loop)
-            values = tf.nest.flatten(traced(data[start:stop]))
-            return (i + 1, *(array.write(i, value) for array, value in zip(arrays, values)))
+    def body(i: Any, *arrays: Any) -> Any:
+        start, stop = batches.bounds(i)
+        values = tf.nest.flatten(traced(data[start:stop]))
+        return (i + 1, *(array.write(i, value) for array, value in zip(arrays, values)))
 
-        _, *arrays = _loop(batches.count, body, *arrays)
-        found = [tf.ensure_shape(a.concat(), t.shape) for a, t in zip(arrays, traced.outputs)]
-        data = tf.nest.pack_sequence_as(traced.structured_outputs, found)
-    return data
+    _, *arrays = _loop(batches.count, body, *arrays)
+    found = [tf.ensure_shape(a.concat(), t.shape) for a, t in zip(arrays, traced.outputs)]
+    return tf.nest.pack_sequence_as(traced.structured_outputs, found)
 
 
 class Disk:
@@ -138,7 +147,7 @@ class _Batches:
 
     def __init__(self, num_examples: Any, batch_size: int) -> None:
         self._examples = num_examples
-        self.count = tf.maximum((num_examples + batch_size - 1) // batch_size, 1)
+        self.count = (num_examples + batch_size - 1) // batch_size
 
     def bounds(self, i: Any) -> tuple[Any, Any]:
         return i * self._examples // self.count, (i + 1) * self._examples // self.count
