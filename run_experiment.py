@@ -35,6 +35,7 @@ SETTINGS = (
     "clients_per_round",
     "train_examples",
     "tiers",
+    "only_tiers",
     "rounds",
     "local_steps",
     "local_epochs",
@@ -70,6 +71,7 @@ def define_flags(values: flags.FlagValues) -> None:
         "Clients of each tier, such as strong:16,moderate:16,weak:96; 7:96 removes "
         "seven blocks, 0.3:96 what it takes for a capacity of 0.3.",
     )
+    text("only_tiers", None, "Tiers whose clients take part, such as strong; default: all.")
     number("rounds", None, "Rounds.")
     number("local_steps", None, "Local steps in a round (or --local_epochs).")
     number("local_epochs", None, "Passes over the local data in a round (or --local_steps).")
@@ -248,6 +250,7 @@ def train(prepared: Prepared) -> None:
         seed=experiment.seed,
         eval_every=experiment.settings.eval_every,
         checkpoint_every=prepared.execution["checkpoint_every"],
+        participants=experiments.participants(experiment),
     )
     with ProgressBar(plan.rounds) as bar:
         weights = training.train(

@@ -59,6 +59,7 @@ class Settings:
       local_epochs: Passes through the local data a round, or None.
       width: Rate of the model's width.
       tiers: Clients of each tier, such as 'strong:16,weak:112'; empty where there are none.
+      only_tiers: The tiers whose clients take part, such as 'strong'; all of them if empty.
       target_accuracy: The test accuracy of `rounds_to_target`, or None.
       eval_every: Rounds between evaluations.
       train_examples: How many random training examples are dealt out; None for all.
@@ -78,6 +79,7 @@ class Settings:
     local_epochs: Optional[int] = None
     width: float = 1.0
     tiers: str = ""
+    only_tiers: str = ""
     target_accuracy: Optional[float] = None
     eval_every: int = 1
     train_examples: Optional[int] = None
@@ -118,10 +120,20 @@ class Settings:
 
     def _check_tiers(self) -> None:
         if not self.tiers:
+            _require(not self.only_tiers, "only_tiers", "be given with tiers", self.only_tiers)
             return
-        total = sum(tier.count for tier in tiers.parse(self.tiers))
+        found = {tier.name: tier.count for tier in tiers.parse(self.tiers)}
+        total = sum(found.values())
         limit = f"add up to clients ({self.clients})"
         _require(total == self.clients, "tiers", limit, self.tiers)
+        if self.only_tiers:
+            only = self.only_tiers.split(",")
+            known = f"be of {sorted(found)}"
+            _require(set(only) <= set(found), "only_tiers", known, self.only_tiers)
+            count = sum(found[name] for name in only)
+            limit = f"be at most {count}, the clients that take part"
+            fits = self.clients_per_round <= count
+            _require(fits, "clients_per_round", limit, self.clients_per_round)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -131,6 +131,16 @@ def tiers_of(experiment: Experiment) -> tuple[tiers.Tier, ...]:
     return tiers.parse(settings.tiers or f"strong:{settings.clients}")
 
 
+def participants(experiment: Experiment) -> Optional[np.ndarray]:
+    """Ids of the clients that can be drawn; None for all."""
+    only = experiment.settings.only_tiers
+    if not only:
+        return None
+    names = [tier.name for tier in tiers_of(experiment)]
+    wanted = [names.index(name) for name in only.split(",")]
+    return np.flatnonzero(np.isin(tiers.assign(tiers_of(experiment), experiment.seed), wanted))
+
+
 def create_accounts(
     experiment: Experiment, model: model_spec.ModelSpec, data: Any, devices: accounting.Devices
 ) -> accounting.Accounts:

@@ -76,20 +76,19 @@ def in_memory(recorder: Recorder, record: Any) -> Any:
         return x
 
     data = recorder.start(record)
-    batches = _Batches(tf.shape(data)[0], recorder.batch_size)
+    num_examples = tf.shape(data)[0]
+    batches = _Batches(num_examples, recorder.batch_size)
     traced = _trace(all_steps, data)
-    arrays = [
-        tf.TensorArray(t.dtype, batches.count, infer_shape=False, element_shape=t.shape)
-        for t in traced.outputs
-    ]
+    # Written in place; the concatenation of a TensorArray would need the memory twice.
+    empty = [tf.zeros([num_examples, *t.shape[1:]], t.dtype) for t in traced.outputs]
 
-    def body(i: Any, *arrays: Any) -> Any:
+    def body(i: Any, *found: Any) -> Any:
         start, stop = batches.bounds(i)
+        places = tf.range(start, stop)[:, tf.newaxis]
         values = tf.nest.flatten(traced(data[start:stop]))
-        return (i + 1, *(array.write(i, value) for array, value in zip(arrays, values)))
+        return (i + 1, *(tf.tensor_scatter_nd_update(f, places, v) for f, v in zip(found, values)))
 
-    _, *arrays = _loop(batches.count, body, *arrays)
-    found = [tf.ensure_shape(a.concat(), t.shape) for a, t in zip(arrays, traced.outputs)]
+    _, *found = _loop(batches.count, body, *empty)
     return tf.nest.pack_sequence_as(traced.structured_outputs, found)
 
 

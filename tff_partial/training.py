@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class Plan:
       seed: Of the sampling and of the clients' batches.
       eval_every: Rounds between evaluations; the last round is always evaluated.
       checkpoint_every: Rounds between checkpoints; the last round always has one.
+      participants: Ids of the clients that can be drawn; all by default.
     """
 
     rounds: int
@@ -50,6 +51,7 @@ class Plan:
     seed: int = 0
     eval_every: int = 1
     checkpoint_every: int = 10
+    participants: Optional[np.ndarray] = None
 
 
 class Interrupted(Exception):
@@ -61,10 +63,12 @@ class Interrupted(Exception):
         self.signal_number = signal_number
 
 
-def sample_clients(num_clients: int, cohort: int, round_num: int, seed: int) -> np.ndarray:
-    """The cohort of a round: `cohort` different client ids, in random order."""
+def sample_clients(
+    population: Union[int, np.ndarray], cohort: int, round_num: int, seed: int
+) -> np.ndarray:
+    """The cohort of a round: `cohort` different ones of so many clients, or of these ids."""
     generator = np.random.default_rng([seed, round_num])
-    return generator.choice(num_clients, cohort, replace=False)
+    return generator.choice(population, cohort, replace=False)
 
 
 def train(
@@ -113,6 +117,7 @@ def _rounds(
     tier_of: Callable[[int], int],
     account: Callable[[Sequence[int]], tuple[Sequence[int], Mapping[str, Any]]],
 ) -> Any:
+    population = data.num_clients if plan.participants is None else plan.participants
     state = process.initialize()
     done, state = outputs.restore(state)
     on_round(done, {})
@@ -127,7 +132,7 @@ def _rounds(
         try:
             for round_num in range(done, plan.rounds):
                 started = time.monotonic()
-                ids = sample_clients(data.num_clients, plan.clients_per_round, round_num, plan.seed)
+                ids = sample_clients(population, plan.clients_per_round, round_num, plan.seed)
                 in_time, columns = account([int(i) for i in ids])
                 cohort = [record(i) for i in in_time] or [_nobody(data)]
                 output = process.next(state, cohort)
