@@ -2,7 +2,7 @@
 # make test    all tests
 # make check   format, lint and types
 # make format  apply the formatter and the linter's fixes
-ARGS ?= --task=imdb --algo=fedavg
+ARGS ?= --task=imdb --algo=embracing
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed

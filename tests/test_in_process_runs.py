@@ -141,7 +141,7 @@ def rss():
 def test_memory_is_flat():
     run_round, context, weights = create_round(), in_process.InProcessContext(2), initial()
     data = records(12)
-    for round_num in range(230):
+    for round_num in range(530):
         if round_num == 30:
             before = rss()
         weights, _ = run(context, run_round, weights, data[: 1 + round_num % 12])
