@@ -184,6 +184,19 @@ BAD = {
     "normalization without": ["--model=mlp_200", "--normalization=batch"],
     "tiers": ["--tiers=weak:3"],
     "no tiers": ["--tiers=medium"],
+    "tiers that do not add up": ["--algo=embracing", "--tiers=strong:1,weak:1"],
+    "more blocks than there are": ["--algo=embracing", "--tiers=strong:10,9:10"],
+    "capacity that no cut has": ["--algo=fedpmt", "--tiers=strong:10,0.0001:10"],
+    "only tiers that are not there": ["--algo=embracing", "--only_tiers=huge"],
+    "only tiers without tiers": ["--only_tiers=strong"],
+    "too few in these tiers": [
+        "--algo=embracing",
+        "--tiers=strong:1,weak:19",
+        "--only_tiers=strong",
+    ],
+    "speed": ["--device_speeds=0.5,0"],
+    "deadline": ["--round_deadline=-1"],
+    "more examples than there are": ["--train_examples=1000000"],
     "hyperparameter": ["--fedavg_weighting=size"],
     "paper without preset": ["--paper=fedumf"],
     "paper on embedded data": ["--preset=paper", "--data=embedded"],
@@ -262,3 +275,35 @@ def test_lost_workers_are_an_error_and_the_run_goes_on_with_others(finished, tmp
         second.stop()
     losses = [[float(r["train_loss"]) for r in rows(f)] for f in (folder, finished)]
     np.testing.assert_allclose(*losses, atol=1e-4)
+
+
+def test_costs_of_tiers_are_columns_and_late_clients_are_dropped(tmp_path):
+    """FedPMT on five speeds: nobody is late; FedAvg's three slowest are (its section V-B)."""
+    args = ["--task=mnist", "--data=embedded", "--model=fedpmt_fcnn", "--clients=10"]
+    args += ["--clients_per_round=10", "--rounds=2", "--partition=iid", "--local_epochs=1"]
+    args += ["--device_speeds=0.2,0.25,0.33,0.5,1", "--round_deadline=26.5"]
+    found = {}
+    for algo, tiers in (("fedavg", []), ("fedpmt", ["--tiers=4:2,3:2,2:2,1:2,strong:2"])):
+        folder = tmp_path / algo
+        flags = [*args, *tiers, f"--algo={algo}", f"--output_dir={folder}"]
+        assert run_experiment.main(["run", *flags]) == 0
+        found[algo] = rows(folder)[0]
+    assert [int(found[a]["clients_late"]) for a in ("fedavg", "fedpmt")] == [6, 0]
+    assert float(found["fedavg"]["simulated_seconds"]) == 26.5
+    assert float(found["fedpmt"]["simulated_seconds"]) < 26.5
+    assert found["fedpmt"]["clients_4"] == "2"
+    sizes = (784, 400, 300, 200, 100, 10)
+    parameters = sum(a * b + b for a, b in zip(sizes, sizes[1:]))
+    assert int(found["fedavg"]["bytes_down"]) == 10 * 4 * parameters
+    assert int(found["fedavg"]["bytes_up"]) == 4 * 4 * parameters
+    assert int(found["fedpmt"]["bytes_up"]) < int(found["fedpmt"]["bytes_down"])
+    assert float(found["fedpmt"]["train_accuracy_strong"]) > 0
+
+
+def test_only_some_tiers_take_part(tmp_path):
+    args = ["--task=mnist", "--algo=embracing", "--data=embedded", "--model=mlp_100", "--rounds=2"]
+    args += ["--clients=8", "--clients_per_round=2", "--tiers=strong:3,weak:5"]
+    args += ["--only_tiers=strong", f"--output_dir={tmp_path / 'out'}"]
+    assert run_experiment.main(["run", *args]) == 0
+    assert {row["clients_weak"] for row in rows(tmp_path / "out")} == {"0"}
+    assert {row["clients_strong"] for row in rows(tmp_path / "out")} == {"2"}
