@@ -195,6 +195,8 @@ def prepare(values: flags.FlagValues) -> Prepared:
     runtime.configure(values.runtime)
     data = experiments.load_data(experiment, values.data, values.data_dir, log=_say)
     experiments.check_model_fits(experiment.settings.model, data)
+    if values.runtime != "remote":
+        experiments.check_folders(experiment)
     model = experiments.create_model(experiment, data)
     accounts = experiments.create_accounts(experiment, model, data, devices)
     settings = {
@@ -319,9 +321,8 @@ class ProgressBar:
             return
         if row["test_accuracy"] != "":
             self._accuracy = f"{row['test_accuracy']:.4f}"
-        self._bar.set_postfix_str(
-            f"loss={float(row['train_loss']):.4f}, accuracy={self._accuracy}", refresh=False
-        )
+        loss = "" if row["train_loss"] == "" else f"{float(row['train_loss']):.4f}"
+        self._bar.set_postfix_str(f"loss={loss}, accuracy={self._accuracy}", refresh=False)
         self._bar.update()
 
 

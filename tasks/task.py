@@ -128,8 +128,9 @@ class Settings:
         _require(total == self.clients, "tiers", limit, self.tiers)
         if self.only_tiers:
             only = self.only_tiers.split(",")
-            known = f"be of {sorted(found)}"
-            _require(set(only) <= set(found), "only_tiers", known, self.only_tiers)
+            known = f"be of {sorted(found)}, each once"
+            fits = set(only) <= set(found) and len(set(only)) == len(only)
+            _require(fits, "only_tiers", known, self.only_tiers)
             count = sum(found[name] for name in only)
             limit = f"be at most {count}, the clients that take part"
             fits = self.clients_per_round <= count

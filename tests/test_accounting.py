@@ -50,7 +50,7 @@ def test_bytes_and_tiers_of_a_round():
     assert columns == {
         "bytes_down": 300 + 300 + 400,
         "bytes_up": 100 + 100 + 400,
-        "simulated_seconds": 10.0,
+        "simulated_seconds": 5.0,
         "clients_strong": 1,
         "clients_weak": 2,
     }
@@ -74,7 +74,8 @@ def test_tiers_without_a_client_count_none():
 def test_seconds_of_epochs():
     accounts = accounts_of()
     # Two epochs of 3, 2, 2 and 1 batches; a step of the whole model is 2 * (4 + 8) + 6 = 30.
-    assert accounts.seconds(0) == accounts.seconds(3) == 10.0
+    # Ten seconds are those of the average client, with four examples (3.5): four steps.
+    assert (accounts.seconds(0), accounts.seconds(3)) == (15.0, 5.0)
     assert accounts.seconds(1) == pytest.approx(10 * (4 * 4 + 4 * (2 * 3 + 2)) / (4 * 30))
     assert accounts.seconds(2) == pytest.approx(10 * (4 * 3 + 4 * (2 * 3 + 2)) / (4 * 30))
 
@@ -99,16 +100,16 @@ def test_the_slowest_client_sets_the_pace_without_a_deadline():
 def test_late_clients_are_dropped():
     accounts = accounts_of(devices=Devices(deadline=5))
     kept, columns = accounts.of_round([3, 1, 0, 2])
-    assert kept == [1, 2]
+    assert kept == [3, 1, 2]
     assert columns == {
         "bytes_down": 400 + 300 + 400 + 300,
-        "bytes_up": 100 + 100,
+        "bytes_up": 400 + 100 + 100,
         "simulated_seconds": 5,
-        "clients_strong": 2,
+        "clients_strong": 1,
         "clients_weak": 2,
-        "clients_late": 2,
+        "clients_late": 1,
     }
-    assert accounts.of_round([0, 3])[0] == []
+    assert accounts.of_round([0])[0] == []
 
 
 def test_a_round_ends_before_the_deadline_if_all_are_done():
@@ -116,9 +117,9 @@ def test_a_round_ends_before_the_deadline_if_all_are_done():
     assert kept == [1, 2]
     assert (columns["simulated_seconds"], columns["clients_late"]) == (4.0, 0)
     # At the deadline is in time.
-    kept, columns = accounts_of(devices=Devices(deadline=10)).of_round([0, 1])
+    kept, columns = accounts_of(devices=Devices(deadline=15)).of_round([0, 1])
     assert kept == [0, 1]
-    assert (columns["simulated_seconds"], columns["clients_late"]) == (10.0, 0)
+    assert (columns["simulated_seconds"], columns["clients_late"]) == (15.0, 0)
 
 
 def speeds(shares, tier_of, seed):

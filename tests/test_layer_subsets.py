@@ -250,3 +250,14 @@ def test_statistics_of_the_head(normalization):
     ]
     np.testing.assert_allclose(found["batch"], np.concatenate(pieces), atol=1e-5)
     assert np.allclose(found["moving"], found["batch"], atol=1e-5) == (normalization == "static")
+
+
+def test_every_batch_is_augmented_by_itself():
+    def augment(x, seed):
+        return x + tf.random.stateless_uniform(tf.shape(x)[:1], seed)[:, tf.newaxis]
+
+    model = model_spec.ModelSpec(create_dense, (tiny.FEATURES,), augment=augment).instantiate()
+    recorder = recording.Recorder(model, Cut(0), [], 3, "moving")
+    record = {"x": tf.zeros([9, tiny.FEATURES]), "seed": tf.constant([4, 2])}
+    drawn = tf.function(lambda: recording.in_memory(recorder, record))().numpy()[:, 0]
+    assert len(set(drawn)) == 9

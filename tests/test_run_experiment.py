@@ -194,7 +194,10 @@ BAD = {
         "--tiers=strong:1,weak:19",
         "--only_tiers=strong",
     ],
+    "one of them twice": ["--algo=embracing", "--only_tiers=strong,strong"],
+    "record folder": ["--algo=embracing", f"--embracing_record_dir={os.devnull}/record"],
     "speed": ["--device_speeds=0.5,0"],
+    "tiny speed": ["--device_speeds=1e-320"],
     "deadline": ["--round_deadline=-1"],
     "more examples than there are": ["--train_examples=1000000"],
     "hyperparameter": ["--fedavg_weighting=size"],
@@ -300,6 +303,22 @@ def test_costs_of_tiers_are_columns_and_late_clients_are_dropped(tmp_path):
     assert float(found["fedpmt"]["train_accuracy_strong"]) > 0
 
 
+def test_a_single_tier_and_a_deadline_that_nobody_meets(tmp_path):
+    args = ["--task=mnist", "--algo=embracing", "--data=embedded", "--model=mlp_100", "--rounds=2"]
+    args += ["--clients=4", "--clients_per_round=2"]
+    alone = [*args, "--tiers=strong:4", f"--output_dir={tmp_path / 'alone'}"]
+    assert run_experiment.main(["run", *alone]) == 0
+    summary = json.loads((tmp_path / "alone" / "summary.json").read_text())
+    assert summary["train_accuracy_strong"] > 0
+    assert summary["average_capacity"] == 1.0
+    late = [*args, "--round_deadline=0.1", f"--output_dir={tmp_path / 'late'}"]
+    assert run_experiment.main(["run", *late]) == 0
+    table = rows(tmp_path / "late")
+    assert [row["train_loss"] for row in table] == ["", ""]
+    assert [row["clients_late"] for row in table] == ["2", "2"]
+    assert len({row["test_loss"] for row in table}) == 1
+
+
 def test_only_some_tiers_take_part(tmp_path):
     args = ["--task=mnist", "--algo=embracing", "--data=embedded", "--model=mlp_100", "--rounds=2"]
     args += ["--clients=8", "--clients_per_round=2", "--tiers=strong:3,weak:5"]
@@ -307,3 +326,5 @@ def test_only_some_tiers_take_part(tmp_path):
     assert run_experiment.main(["run", *args]) == 0
     assert {row["clients_weak"] for row in rows(tmp_path / "out")} == {"0"}
     assert {row["clients_strong"] for row in rows(tmp_path / "out")} == {"2"}
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["average_capacity"] == 1.0

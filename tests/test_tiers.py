@@ -63,7 +63,9 @@ def test_scale_sums_to_the_clients(text):
         assert [tier.name for tier in scaled] == [tier.name for tier in parsed]
         assert sum(tier.count for tier in scaled) == clients
         exact = [tier.count * clients / total for tier in parsed]
-        assert all(abs(tier.count - share) < 1 for tier, share in zip(scaled, exact))
+        assert scaled[0].count >= 1  # somebody trains the first layers
+        if exact[0] >= 1:
+            assert all(abs(tier.count - share) < 1 for tier, share in zip(scaled, exact))
 
 
 def test_assign():

@@ -2,12 +2,14 @@
 
 Simulated time (Wu et al., FedPMT, section V-B): a device of speed 1 trains the whole model in
 `full_seconds`; a client takes its share of these operations over its speed. Without a deadline the
-slowest client sets the pace of a round; with one, later clients' updates are dropped.
+slowest client sets the pace of a round; with one, later clients' updates are dropped. With local
+epochs, `full_seconds` is the time of a client with the average number of examples.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
@@ -52,6 +54,7 @@ class Accounts:
         size_of: Callable[[int], int],
         devices: Devices,
         seed: int,
+        participants: Optional[np.ndarray] = None,
     ) -> None:
         """
         Args:
@@ -63,23 +66,33 @@ class Accounts:
           size_of: Client id -> its number of examples.
           devices: The clients' devices.
           seed: Decides which client has which speed.
+          participants: Ids of the clients that can be drawn; all by default.
         """
         self._names, self._tiers, self._costs = tier_names, tier_of, tier_costs
         self._whole, self._local, self._size_of = whole, local, size_of
         self._devices = devices
+        self._participants = np.arange(len(tier_of)) if participants is None else participants
         strengths = np.array([cost.operations(1, 1, 1) for cost in tier_costs])[tier_of]
         self._speeds = simulated_time.assign_speeds(devices.speeds, strengths, seed)
 
     def seconds(self, client: int) -> float:
         """The simulated time that a client needs for a round."""
-        operations = self._operations(self._costs[self._tiers[client]], client)
-        full = self._operations(self._whole, client)
+        cost = self._costs[self._tiers[client]]
+        operations = self._operations(cost, self._size_of(client))
+        full = self._full_operations
         return simulated_time.simulated_seconds(
             operations, full, self._speeds[client], self._devices.full_seconds
         )
 
-    def _operations(self, cost: costs.ClientCost, client: int) -> int:
-        size, batch = self._size_of(client), self._local.batch_size
+    @functools.cached_property
+    def _full_operations(self) -> int:
+        """Those of the whole model, for a client with the average number of examples."""
+        clients = range(len(self._tiers))
+        mean = sum(self._size_of(client) for client in clients) / len(clients)
+        return self._operations(self._whole, max(round(mean), 1))
+
+    def _operations(self, cost: costs.ClientCost, size: int) -> int:
+        batch = self._local.batch_size
         steps = self._local.steps or (self._local.epochs or 1) * -(-size // batch)
         return cost.operations(steps, batch, size)
 
@@ -89,7 +102,7 @@ class Accounts:
             [self.seconds(i) for i in ids], self._devices.deadline
         )
         kept = [i for i, is_in_time in zip(ids, in_time) if is_in_time]
-        counts = np.bincount(self._tiers[list(ids)], minlength=len(self._names))
+        counts = np.bincount(self._tiers[np.array(kept, int)], minlength=len(self._names))
         columns: dict[str, Any] = {
             "bytes_down": sum(self._costs[self._tiers[i]].bytes_down for i in ids),
             "bytes_up": sum(self._costs[self._tiers[i]].bytes_up for i in kept),
@@ -105,6 +118,7 @@ class Accounts:
 
         C_i is rounded to two decimals, as in the paper's tables.
         """
-        counts = np.bincount(self._tiers, minlength=len(self._names))
+        taking_part = self._tiers[self._participants]
+        counts = np.bincount(taking_part, minlength=len(self._names))
         tiers = [Tier(name, int(count)) for name, count in zip(self._names, counts)]
         return costs.average_capacity(tiers, [round(cost.capacity, 2) for cost in self._costs])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import tempfile
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -141,6 +143,25 @@ def participants(experiment: Experiment) -> Optional[np.ndarray]:
     return np.flatnonzero(np.isin(tiers.assign(tiers_of(experiment), experiment.seed), wanted))
 
 
+def check_folders(experiment: Experiment) -> None:
+    """Makes the folders that hyperparameters `..._dir` name.
+
+    Raises:
+      ValueError: If one cannot be written.
+    """
+    for name, path in experiment.params.items():
+        if not name.endswith("_dir") or not path:
+            continue
+        try:
+            os.makedirs(path, exist_ok=True)
+            with tempfile.TemporaryFile(dir=path):
+                pass
+        except OSError as error:
+            raise ValueError(
+                f"{name} must be a folder that can be written. Received: {error}"
+            ) from error
+
+
 def create_accounts(
     experiment: Experiment, model: model_spec.ModelSpec, data: Any, devices: accounting.Devices
 ) -> accounting.Accounts:
@@ -160,6 +181,7 @@ def create_accounts(
         data.client_size,
         devices,
         experiment.seed,
+        participants(experiment),
     )
 
 

@@ -109,10 +109,9 @@ def build_client_work(
                 return client_result(built, part, weights, record, weighting), sums
 
             branches = [functools.partial(of_tier, *tier) for tier in zip(tiers, loops)]
-            if len(branches) == 1:
-                return branches[0]()
-            result, sums = tf.switch_case(record["tier"], branches)
-            return result, _by_tier(sums, record["tier"], len(branches))
+            one = len(branches) == 1
+            result, sums = branches[0]() if one else tf.switch_case(record["tier"], branches)
+            return result, _by_tier(sums, record["tier"], len(tier_names)) if tier_names else sums
 
         return run(weights, round_num, dataset.get_single_element())
 

@@ -38,11 +38,10 @@ class Recorder:
         self._statistics = statistics
         self.batch_size = batch_size
 
-    def start(self, record: Any) -> Any:
-        """The client's examples."""
+    def set_seed(self, record: Any, batch: Any) -> None:
+        """Determines the augmentation of a batch; local steps count up from the same seed."""
         if self._model.is_random:
-            self._model.set_seed(record["seed"])
-        return record["x"]
+            self._model.set_seed(record["seed"] - tf.stack([batch + 1, 0]))
 
     def functions(self) -> list[Callable[[Any], Any]]:
         """What each step does to a batch; the first one also prepares the examples."""
@@ -75,7 +74,7 @@ def in_memory(recorder: Recorder, record: Any) -> Any:
             x = function(x)
         return x
 
-    data = recorder.start(record)
+    data = record["x"]
     num_examples = tf.shape(data)[0]
     batches = _Batches(num_examples, recorder.batch_size)
     traced = _trace(all_steps, data)
@@ -83,6 +82,7 @@ def in_memory(recorder: Recorder, record: Any) -> Any:
     empty = [tf.zeros([num_examples, *t.shape[1:]], t.dtype) for t in traced.outputs]
 
     def body(i: Any, *found: Any) -> Any:
+        recorder.set_seed(record, i)
         start, stop = batches.bounds(i)
         places = tf.range(start, stop)[:, tf.newaxis]
         values = tf.nest.flatten(traced(data[start:stop]))
@@ -96,7 +96,8 @@ class Disk:
     """Keeps the record in files, so that a client's memory holds no more than a batch of it.
 
     A file holds one tensor of one example: `<folder>/<client id>-<step % 2>-<tensor>-<example>`.
-    The next round overwrites it. The folder is on the host that trains the client.
+    The next round overwrites it, so a folder is for one run and client ids must be unique. It is on
+    the host that trains the client.
     """
 
     def __init__(self, recorder: Recorder, folder: str) -> None:
@@ -105,7 +106,7 @@ class Disk:
 
     def write(self, record: Any) -> Any:
         """Records; returns the beginning of the files' names, a string for each tensor."""
-        data = self._recorder.start(record)
+        data = record["x"]
         num_examples = tf.shape(data)[0]
         batches = _Batches(num_examples, self._recorder.batch_size)
         names = None
@@ -115,6 +116,7 @@ class Disk:
             before, like = names, self._like
 
             def write_batch(i: Any, before: Any = before, like: Any = like) -> Any:
+                self._recorder.set_seed(record, i)
                 start, stop = batches.bounds(i)
                 examples = tf.range(start, stop)
                 x = data[start:stop] if before is None else _read(before, examples, like)

@@ -27,7 +27,7 @@ def speed(value: Union[str, float]) -> float:
     """
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         number = math.nan
     if not 0 < number < math.inf:
         raise ValueError(f"speed must be a positive number. Received: speed={value!r}")
@@ -43,7 +43,7 @@ def parse_speeds(text: str) -> tuple[float, ...]:
     """
     try:
         return tuple(speed(entry) for entry in text.split(","))
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(
             "speeds must be positive numbers such as 0.2,0.25,0.33,0.5,1. "
             f"Received: speeds={text!r}"

@@ -57,6 +57,7 @@ def scale(tiers: tuple[Tier, ...], clients: int) -> str:
     """The text of tiers in the same proportions for another number of clients."""
     total = sum(tier.count for tier in tiers)
     ends = np.cumsum([tier.count for tier in tiers]) * clients // total
+    ends = np.maximum(ends, min(clients, 1))  # somebody trains the first layers
     counts = np.diff(ends, prepend=0)
     return ",".join(f"{tier.name}:{count}" for tier, count in zip(tiers, counts))
 

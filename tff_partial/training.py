@@ -172,9 +172,11 @@ def _row(
     if test is not None:
         tested = {"test_loss": test.loss}
         tested |= {f"test_{name}": value for name, value in test.metrics.items()}
-    return collections.OrderedDict(
-        **metrics["client_work"], **tested, seconds=round(seconds, 4), **columns
-    )
+    trained = dict(metrics["client_work"])
+    if not trained.get("train_examples", 1):
+        # Nobody was in time: there is no loss, not one of zero.
+        trained = dict.fromkeys(trained, "")
+    return collections.OrderedDict(**trained, **tested, seconds=round(seconds, 4), **columns)
 
 
 class _Outputs:

@@ -8,7 +8,7 @@ which is InclusiveFL's choice of layers (Liu et al., No one left behind, 2022):
             y_i <- tau steps of local SGD on the first K - k blocks, through the whole model
         y_{t+1} <- mean of y_i over the clients that trained it, for each layer
 
-A tier that removes k blocks removes the last k.
+A tier that removes k blocks removes the last k; words are not halved.
 
 Differences from the paper: there local models persist and all clients are alike; here clients start
 from the global model and tiers may be mixed. InclusiveFL's distillation is not part of it.
@@ -46,7 +46,7 @@ class Params:
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
     size = params.local.batch_size
-    removed = [costs.cut_of(tier, model, size).blocks for tier in params.tiers]
+    removed = [_removed(model, tier, size) for tier in params.tiers]
     return process.build_learning_process(
         model,
         params.local,
@@ -59,4 +59,15 @@ def build(model: ModelSpec, params: Params) -> Any:
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
     """What a round costs a client of the tier."""
     size = params.local.batch_size
-    return costs.prefix(model, costs.cut_of(tier, model, size).blocks, size)
+    return costs.prefix(model, _removed(model, tier, size), size)
+
+
+def _removed(model: ModelSpec, tier: str, batch_size: int) -> int:
+    count = costs.cut_of(tier, model, batch_size).blocks
+    kept = costs.measure(model)[: len(costs.measure(model)) - count]
+    if not any(block.parameters for block in kept):
+        raise ValueError(
+            f"a tier of prefix must leave a block with parameters. Received: tier={tier!r}, which "
+            f"leaves {[block.name for block in kept]}"
+        )
+    return count
