@@ -46,7 +46,12 @@ class Experiment:
             "normalization": self.normalization,
             "augment": self.augment,
             "seed": self.seed,
-            **{f"{self.algo}_{name}": value for name, value in self.params.items()},
+            # Folders do not change a result: a run may go on with others.
+            **{
+                f"{self.algo}_{name}": value
+                for name, value in self.params.items()
+                if not name.endswith("_dir")
+            },
         }
 
 
