@@ -34,6 +34,11 @@ BARS = {
 }
 
 
+# Blocks go back to the system when they are freed, so that the peak is of what is in use: oneDNN's
+# allocator keeps them, as does the C library's for all but large ones.
+_EXACT_MEMORY = {"TF_ENABLE_ONEDNN_OPTS": "0", "MALLOC_MMAP_THRESHOLD_": "65536"}
+
+
 def create(model_name: str) -> tuple[Any, Any, Any]:
     """The spec, the local training and a client's (x, y)."""
     import numpy as np
@@ -173,9 +178,7 @@ def _in_child(*arguments: str) -> dict[str, float]:
                 command,
                 stdout=output,
                 stderr=output,
-                # Larger blocks go back to the system when they are freed, so that the peak is of
-                # what is in use, not of what the allocator has kept.
-                env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"} if memory else None,
+                env={**os.environ, **_EXACT_MEMORY} if memory else None,
                 check=False,
             ).returncode
         if code:
