@@ -1,6 +1,7 @@
 """Every test runs on the default runtime unless it sets another."""
 
 import os
+import signal
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -8,6 +9,9 @@ import pytest
 import tensorflow_federated as tff
 
 from tff_partial import runtime
+
+# A shell starts background jobs with SIGINT ignored, and processes of the tests would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
