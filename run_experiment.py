@@ -24,7 +24,7 @@ from absl import flags
 import models
 import tasks
 from tasks import partition
-from tff_partial import accounting, registry, results, runtime, simulated_time, tiers
+from tff_partial import accounting, registry, results, runtime, simulated_time
 from tff_partial import experiment as experiments
 
 SETTINGS = (
@@ -245,7 +245,7 @@ def train(prepared: Prepared) -> None:
     from tff_partial import evaluation, training
 
     experiment, data, model = prepared.experiment, prepared.data, prepared.model
-    tier_of = tiers.assign(experiments.tiers_of(experiment), experiment.seed)
+    tier_of = experiments.tier_of(experiment)
     plan = training.Plan(
         rounds=experiment.settings.rounds,
         clients_per_round=experiment.settings.clients_per_round,
@@ -262,7 +262,11 @@ def train(prepared: Prepared) -> None:
                 model,
                 data.test_x,
                 data.test_y,
-                calibration=_calibration(data, experiment.seed),
+                calibration=(
+                    _calibration(data, experiment.seed)
+                    if experiment.normalization == "static"
+                    else None
+                ),
                 calibration_batch=experiment.settings.batch_size,
             ),
             plan,

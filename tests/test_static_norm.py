@@ -152,9 +152,12 @@ def test_other_models_ignore_the_examples(batch_norm):
     assert plain(weights) == ignoring(weights)
 
 
-def test_has_static_layers():
-    assert all(evaluation.has_static_layers(spec) for spec in SPECS.values())
-    assert not any(evaluation.has_static_layers(tiny.spec(norm)) for norm in (False, True))
+def test_static_layers_are_found_and_told_from_others():
+    def static(spec):
+        return spec.instantiate().layers_of(normalization.StaticBatchNormalization)
+
+    assert all(len(static(spec)) >= 2 for spec in SPECS.values())
+    assert not any(static(tiny.spec(norm)) for norm in (False, True))
 
 
 def test_observed_layers_are_as_before_afterwards():

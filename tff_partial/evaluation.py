@@ -75,26 +75,13 @@ def build(
     return evaluate
 
 
-def has_static_layers(spec: ModelSpec) -> bool:
-    """Whether evaluating the model takes `calibration`."""
-    with tf.Graph().as_default():
-        return bool(_static_layers(spec.instantiate()))
-
-
-def _static_layers(model: Model) -> list[Any]:
-    from models import normalization
-
-    layers = [layer for block in model.blocks for layer in (block, *block.submodules)]
-    return [x for x in layers if isinstance(x, normalization.StaticBatchNormalization)]
-
-
 def _build_calibrate(
     model: Model, examples: Optional[np.ndarray], batch_size: int, pool: Any
 ) -> Callable[[], None]:
     """Returns a function that sets the statistics of static layers for the current weights."""
     from models import normalization
 
-    static = _static_layers(model)
+    static = model.layers_of(normalization.StaticBatchNormalization)
     if not static:
         return lambda: None
     if examples is None or not len(examples):

@@ -138,6 +138,11 @@ def tiers_of(experiment: Experiment) -> tuple[tiers.Tier, ...]:
     return tiers.parse(settings.tiers or f"strong:{settings.clients}")
 
 
+def tier_of(experiment: Experiment) -> np.ndarray:
+    """Index of each client's tier."""
+    return tiers.assign(tiers_of(experiment), experiment.seed)
+
+
 def participants(experiment: Experiment) -> Optional[np.ndarray]:
     """Ids of the clients that can be drawn; None for all."""
     only = experiment.settings.only_tiers
@@ -145,7 +150,7 @@ def participants(experiment: Experiment) -> Optional[np.ndarray]:
         return None
     names = [tier.name for tier in tiers_of(experiment)]
     wanted = [names.index(name) for name in only.split(",")]
-    return np.flatnonzero(np.isin(tiers.assign(tiers_of(experiment), experiment.seed), wanted))
+    return np.flatnonzero(np.isin(tier_of(experiment), wanted))
 
 
 def check_folders(experiment: Experiment) -> None:
@@ -179,7 +184,7 @@ def create_accounts(
     algorithm = registry.ALGORITHMS[experiment.algo]
     return accounting.Accounts(
         [tier.name for tier in found],
-        tiers.assign(found, experiment.seed),
+        tier_of(experiment),
         [algorithm.cost(model, params, tier.name) for tier in found],
         costs.whole(model, params.local.batch_size),
         params.local,

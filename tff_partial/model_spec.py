@@ -172,6 +172,10 @@ class Model:
         with _keras_of_tf2():
             return block.call_second_half(recorded, training=True)
 
+    def layers_of(self, kind: Any) -> list[Any]:
+        """All layers of a class, however deep in the blocks."""
+        return [x for b in self.blocks for x in (b, *b.submodules) if isinstance(x, kind)]
+
     @contextlib.contextmanager
     def batch_statistics(self, static_only: bool = False) -> Iterator[None]:
         """Makes batch norm use the statistics of its batch, whatever the mode of a forward pass.
@@ -183,7 +187,7 @@ class Model:
         kind = tf.keras.layers.BatchNormalization
         if static_only:
             kind = normalization.StaticBatchNormalization
-        layers = [x for b in self.blocks for x in (b, *b.submodules) if isinstance(x, kind)]
+        layers = self.layers_of(kind)
         for layer in layers:
             layer.call = functools.partial(_call_in_training, layer)
         try:

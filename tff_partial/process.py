@@ -9,6 +9,7 @@ finalizer:   weights + server_learning_rate * mean, trainable and statistics ali
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
@@ -21,6 +22,39 @@ from tff_partial.model_spec import Model, ModelSpec
 
 WEIGHTINGS = ("examples", "uniform")
 PartFn = Callable[[Model], parts.Part]
+
+
+@dataclasses.dataclass(frozen=True)
+class TieredParams:
+    """Hyperparameters that every algorithm with tiers has.
+
+    Attributes:
+      local: How a client trains.
+      tiers: Names of the tiers, as in `--tiers`; a record's `tier` is a position in it.
+      weighting: `uniform`, as in the papers, or by `examples`.
+    """
+
+    local: local_training.LocalTraining = dataclasses.field(
+        default_factory=lambda: local_training.LocalTraining(steps=10)
+    )
+    tiers: tuple[str, ...] = ("strong", "moderate", "weak")
+    weighting: str = "uniform"
+
+    def __post_init__(self) -> None:
+        check_mean(self.weighting)
+
+
+def build_tiered_process(
+    model: ModelSpec, params: TieredParams, part_fn: Callable[[str], PartFn]
+) -> Any:
+    """Returns the process whose clients train the part that belongs to their tier's name."""
+    return build_learning_process(
+        model,
+        params.local,
+        [part_fn(tier) for tier in params.tiers],
+        weighting=params.weighting,
+        tier_names=params.tiers,
+    )
 
 
 def build_learning_process(

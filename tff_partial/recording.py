@@ -78,7 +78,7 @@ def in_memory(recorder: Recorder, record: Any) -> Any:
     num_examples = tf.shape(data)[0]
     batches = _Batches(num_examples, recorder.batch_size)
     traced = _trace(all_steps, data)
-    # Written in place; the concatenation of a TensorArray would need the memory twice.
+    # One tensor that is filled batch by batch.
     empty = [tf.zeros([num_examples, *t.shape[1:]], t.dtype) for t in traced.outputs]
 
     def body(i: Any, *found: Any) -> Any:

@@ -25,41 +25,32 @@ from typing import Any
 import numpy as np
 
 from tff_partial import costs, parts, process
-from tff_partial.local_training import LocalTraining
 from tff_partial.model_spec import Model, ModelSpec
 
 
 @dataclasses.dataclass(frozen=True)
-class Params:
+class Params(process.TieredParams):
     """Hyperparameters of the channel-wise ablation.
 
     Attributes:
-      local: How a client trains.
-      tiers: Names of the tiers, as in `--tiers`; a record's `tier` is a position in it.
-      weighting: `uniform` or by `examples`.
       share: Share of a layer's channels that counts, for tiers that are not strong.
     """
 
-    local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(steps=10))
-    tiers: tuple[str, ...] = ("strong", "moderate", "weak")
-    weighting: str = "uniform"
     share: float = 0.5
 
     def __post_init__(self) -> None:
-        process.check_mean(self.weighting)
+        super().__post_init__()
         if not 0 < self.share <= 1:
             raise ValueError(f"share must be in (0, 1]. Received: share={self.share}")
 
 
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
-    return process.build_learning_process(
-        model,
-        params.local,
-        [functools.partial(_part, share=_share(params, tier)) for tier in params.tiers],
-        weighting=params.weighting,
-        tier_names=params.tiers,
-    )
+
+    def part_fn(tier: str) -> process.PartFn:
+        return functools.partial(_part, share=_share(params, tier))
+
+    return process.build_tiered_process(model, params, part_fn)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

@@ -22,30 +22,23 @@ import functools
 from typing import Any
 
 from tff_partial import costs, parts, process, recording
-from tff_partial.local_training import LocalTraining
 from tff_partial.model_spec import ModelSpec
 
 
 @dataclasses.dataclass(frozen=True)
-class Params:
+class Params(process.TieredParams):
     """Hyperparameters of EmbracingFL.
 
     Attributes:
-      local: How a client trains.
-      tiers: Names of the tiers, as in `--tiers`; a record's `tier` is a position in it.
-      weighting: `uniform`, as in the paper, or by `examples`.
       head_statistics: Batch norm in the recorded layers uses `moving` statistics or the `batch`'s.
       record_dir: Folder to spill the recorded activations to; in memory if empty.
     """
 
-    local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(steps=10))
-    tiers: tuple[str, ...] = ("strong", "moderate", "weak")
-    weighting: str = "uniform"
     head_statistics: str = "moving"
     record_dir: str = ""
 
     def __post_init__(self) -> None:
-        process.check_mean(self.weighting)
+        super().__post_init__()
         if self.head_statistics not in recording.STATISTICS:
             raise ValueError(
                 f"head_statistics must be one of {recording.STATISTICS}. "
@@ -68,13 +61,7 @@ def build(model: ModelSpec, params: Params) -> Any:
             folder=params.record_dir,
         )
 
-    return process.build_learning_process(
-        model,
-        params.local,
-        [part_fn(tier) for tier in params.tiers],
-        weighting=params.weighting,
-        tier_names=params.tiers,
-    )
+    return process.build_tiered_process(model, params, part_fn)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

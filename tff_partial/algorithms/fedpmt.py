@@ -33,26 +33,21 @@ OPTIONS = ("server", "device")
 
 
 @dataclasses.dataclass(frozen=True)
-class Params:
+class Params(process.TieredParams):
     """Hyperparameters of FedPMT.
 
     Attributes:
-      local: How a client trains.
-      tiers: Names of the tiers, as in `--tiers`; a record's `tier` is a position in it.
-      weighting: `uniform`, as in the paper, or by `examples`.
       option: `server` (I) or `device` (II).
       masks: What option II offers: numbers of removed blocks such as '0,1,2'; every number that
         the model has if empty.
     """
 
     local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(epochs=1))
-    tiers: tuple[str, ...] = ("strong", "moderate", "weak")
-    weighting: str = "uniform"
     option: str = "server"
     masks: str = ""
 
     def __post_init__(self) -> None:
-        process.check_mean(self.weighting)
+        super().__post_init__()
         if self.option not in OPTIONS:
             raise ValueError(f"option must be one of {OPTIONS}. Received: option={self.option!r}")
         if self.masks and (self.option == "server" or not _is_list(self.masks)):
@@ -64,13 +59,11 @@ class Params:
 
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
-    return process.build_learning_process(
-        model,
-        params.local,
-        [functools.partial(parts.stopped, cut=_mask(model, params, t)) for t in params.tiers],
-        weighting=params.weighting,
-        tier_names=params.tiers,
-    )
+
+    def part_fn(tier: str) -> process.PartFn:
+        return functools.partial(parts.stopped, cut=_mask(model, params, tier))
+
+    return process.build_tiered_process(model, params, part_fn)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

@@ -21,39 +21,22 @@ import functools
 from typing import Any
 
 from tff_partial import costs, parts, process
-from tff_partial.local_training import LocalTraining
 from tff_partial.model_spec import ModelSpec
 
 
 @dataclasses.dataclass(frozen=True)
-class Params:
-    """Hyperparameters of the prefix ablation.
-
-    Attributes:
-      local: How a client trains.
-      tiers: Names of the tiers, as in `--tiers`; a record's `tier` is a position in it.
-      weighting: `uniform` or by `examples`.
-    """
-
-    local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(steps=10))
-    tiers: tuple[str, ...] = ("strong", "moderate", "weak")
-    weighting: str = "uniform"
-
-    def __post_init__(self) -> None:
-        process.check_mean(self.weighting)
+class Params(process.TieredParams):
+    """Hyperparameters of the prefix ablation: those of every algorithm with tiers."""
 
 
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
     size = params.local.batch_size
-    removed = [_removed(model, tier, size) for tier in params.tiers]
-    return process.build_learning_process(
-        model,
-        params.local,
-        [functools.partial(parts.leading, removed=count) for count in removed],
-        weighting=params.weighting,
-        tier_names=params.tiers,
-    )
+
+    def part_fn(tier: str) -> process.PartFn:
+        return functools.partial(parts.leading, removed=_removed(model, tier, size))
+
+    return process.build_tiered_process(model, params, part_fn)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
