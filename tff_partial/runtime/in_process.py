@@ -171,4 +171,26 @@ def compile_to_native(comp: Any) -> Any:
     """TFF's native form, secure aggregation replaced by what TFF's tests use for it."""
     # A no-op without such aggregation, except for the price of a traversal.
     comp = tff.backends.test.replace_secure_intrinsics_with_bodies(comp)
-    return tff.backends.native.desugar_and_transform_to_native(comp)
+    block, _ = tff.tensorflow.replace_intrinsics_with_bodies(comp.to_building_block())
+    desugared = tff.framework.ConcreteComputation(
+        computation_proto=block.proto, context_stack=tff.framework.get_context_stack()
+    )
+    return tff.backends.native.transform_to_native_form(
+        desugared, grappler_config=_compiler_config()
+    )
+
+
+def _compiler_config() -> Any:
+    """What TFF's compiler lets Grappler do, but for fused ops: TensorFlow makes them when it runs.
+
+    Their definition refuses batch norm of channels that 4 does not divide, on import.
+    """
+    config = tf.compat.v1.ConfigProto()
+    options = config.graph_options.rewrite_options
+    options.memory_optimization = options.AGGRESSIVE
+    options.constant_folding = options.AGGRESSIVE
+    options.arithmetic_optimization = options.AGGRESSIVE
+    options.loop_optimization = options.AGGRESSIVE
+    options.function_optimization = options.AGGRESSIVE
+    options.remapping = options.OFF
+    return config
