@@ -24,7 +24,7 @@ from absl import flags
 import models
 import tasks
 from tasks import partition
-from tff_partial import accounting, registry, results, runtime, simulated_time
+from tff_partial import accounting, client_state, registry, results, runtime, simulated_time
 from tff_partial import experiment as experiments
 
 SETTINGS = (
@@ -43,6 +43,7 @@ SETTINGS = (
     "learning_rate",
     "momentum",
     "weight_decay",
+    "clip_norm",
     "eval_every",
     "target_accuracy",
 )
@@ -79,6 +80,7 @@ def define_flags(values: flags.FlagValues) -> None:
     text("learning_rate", None, "A number, 0.4,800:0.04 (from round 800) or 0.1*0.998 (decay).")
     real("momentum", None, "Of local SGD, fresh each round.")
     real("weight_decay", None, "Factor of w added to the gradient of kernels.")
+    real("clip_norm", None, "Scales gradients to at most this global norm.")
     number("seed", 0, "Of everything random.", least=0)
     number("eval_every", None, "Rounds between evaluations.")
     number("checkpoint_every", 10, "Rounds between checkpoints.")
@@ -86,6 +88,8 @@ def define_flags(values: flags.FlagValues) -> None:
     text("device_speeds", "1", "Simulated time: speeds such as 0.2,0.5,1, of equal shares.")
     real("round_deadline", None, "Simulated seconds after which later updates are dropped.")
     real("full_model_seconds", 10.0, "Simulated time of a whole model's training at speed 1.")
+    text("client_state", "memory", "What clients keep between rounds is in memory or on disk.")
+    number("client_state_cache", client_state.CACHE, "disk: clients whose state stays in memory.")
     text("output_dir", None, "Where results go; results/<task>-<algo>-<time> by default.")
     text("runtime", "in_process", f"Where clients run: {', '.join(runtime.NAMES)}.")
     number("client_parallelism", None, "in_process: clients that train at the same time.")
@@ -111,7 +115,7 @@ def _definers(values: flags.FlagValues) -> tuple[Any, Any, Any]:
 def param_fields(params: type) -> dict[str, Any]:
     """Name -> type of the hyperparameters that are flags."""
     hints = typing.get_type_hints(params)
-    derived = ("local", "tiers")  # from flags of every algorithm
+    derived = ("local", "tiers", "population")  # from flags of every algorithm
     names = [field.name for field in dataclasses.fields(params) if field.name not in derived]
     return {name: _plain_type(hints[name]) for name in names}
 
@@ -190,7 +194,10 @@ def prepare(values: flags.FlagValues) -> Prepared:
         "client_parallelism": values.client_parallelism,
         "checkpoint_every": values.checkpoint_every,
         "data_dir": values.data_dir,
+        "client_state": values.client_state,
+        "client_state_cache": values.client_state_cache,
     }
+    client_state.check(values.client_state)
     runtime.check(*_runtime_options(execution))
     runtime.configure(values.runtime)
     data = experiments.load_data(experiment, values.data, values.data_dir, log=_say)
@@ -253,6 +260,11 @@ def train(prepared: Prepared) -> None:
         eval_every=experiment.settings.eval_every,
         checkpoint_every=prepared.execution["checkpoint_every"],
         participants=experiments.participants(experiment),
+        client_state_cache=(
+            prepared.execution["client_state_cache"]
+            if prepared.execution["client_state"] == "disk"
+            else None
+        ),
     )
     with ProgressBar(plan.rounds) as bar:
         weights = training.train(

@@ -55,6 +55,7 @@ class Settings:
         every round).
       momentum: Of local SGD, fresh every round.
       weight_decay: Factor of the kernels in their gradient.
+      clip_norm: Gradients are scaled to at most this global norm; None: not at all.
       local_steps: Local steps a round, or None.
       local_epochs: Passes through the local data a round, or None.
       width: Rate of the model's width.
@@ -75,6 +76,7 @@ class Settings:
     learning_rate: str
     momentum: float = 0.0
     weight_decay: float = 0.0
+    clip_norm: Optional[float] = None
     local_steps: Optional[int] = None
     local_epochs: Optional[int] = None
     width: float = 1.0
@@ -92,6 +94,8 @@ class Settings:
         _require(0 < self.width <= 1, "width", "be in (0, 1]", self.width)
         _require(0 <= self.momentum < 1, "momentum", "be in [0, 1)", self.momentum)
         _require(self.weight_decay >= 0, "weight_decay", "not be negative", self.weight_decay)
+        clip = self.clip_norm
+        _require(clip is None or clip > 0, "clip_norm", "be positive", clip)
         target = self.target_accuracy
         _require(target is None or 0 < target <= 1, "target_accuracy", "be in (0, 1]", target)
         limit = f"be at most clients ({self.clients})"

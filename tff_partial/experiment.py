@@ -126,9 +126,14 @@ def create_params(experiment: Experiment) -> Any:
         learning_rate=settings.learning_rate,
         momentum=settings.momentum,
         weight_decay=settings.weight_decay,
+        clip_norm=settings.clip_norm,
     )
     algorithm = registry.ALGORITHMS[experiment.algo]
-    given = {"tiers": tuple(t.name for t in tiers_of(experiment))} if algorithm.has_tiers else {}
+    given: dict[str, Any] = {}
+    if algorithm.has_tiers:
+        given["tiers"] = tuple(tier.name for tier in tiers_of(experiment))
+    if algorithm.is_stateful:
+        given["population"] = settings.clients
     return algorithm.params(local=local, **given, **experiment.params)
 
 

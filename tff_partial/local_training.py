@@ -71,6 +71,12 @@ class LocalTraining:
         """eta in a round, as a float32 scalar tensor."""
         return schedules.create(self.learning_rate)(round_num)
 
+    def num_steps(self, num_examples: Any) -> Any:
+        """Local steps of a client with so many examples; none without any."""
+        if self.steps is not None:
+            return tf.where(num_examples > 0, self.steps, 0)
+        return self.epochs * ((num_examples + self.batch_size - 1) // self.batch_size)
+
 
 class BatchOrder:
     """Which examples each local step uses: a stateless shuffle, so a round can be repeated.
@@ -85,11 +91,10 @@ class BatchOrder:
         if self._by_epoch:
             self._per_epoch = (num_examples + local.batch_size - 1) // local.batch_size
             num_shuffles = tf.constant(local.epochs)
-            self.num_steps = local.epochs * self._per_epoch
         else:
             wanted = local.steps * local.batch_size  # type: ignore[operator]
             num_shuffles = (wanted + guarded - 1) // guarded
-            self.num_steps = tf.where(num_examples > 0, local.steps, 0)
+        self.num_steps = local.num_steps(num_examples)
         keys = tf.random.stateless_uniform([num_shuffles, num_examples], seed)
         self._order = tf.reshape(tf.argsort(keys, axis=1), [-1])
 
@@ -124,10 +129,8 @@ class Momentum:
             )
 
 
-def build(
-    model: Model, part: Part, local: LocalTraining, gradient_fn: Optional[GradientFn] = None
-) -> Callable[[Any, Any, Any], Any]:
-    """Returns the local loop `train(initial_weights, record, learning_rate) -> sums`.
+def build(model: Model, part: Part, local: LocalTraining) -> Callable[..., Any]:
+    """Returns the local loop `train(initial_weights, record, learning_rate, gradient_fn) -> sums`.
 
     To be called inside a `tf.function`. It leaves the trained weights in the model's variables
     and returns the sums of loss, correct predictions and examples over its steps, as float32
@@ -137,7 +140,9 @@ def build(
     optimizer = Momentum(model, variables, local)
     positions = [_index(model.trainable, v) for v in variables]
 
-    def gradients(x: Any, y: Any, initial: Sequence[Any]) -> tuple[Any, Any]:
+    def gradients(
+        x: Any, y: Any, initial: Sequence[Any], gradient_fn: Optional[GradientFn]
+    ) -> tuple[Any, Any]:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
             logits = part.forward(x)
@@ -154,7 +159,12 @@ def build(
         correct = tf.reduce_sum(objectives.accuracy(y, logits))
         return grads, tf.stack([tf.reduce_sum(losses), correct, size])
 
-    def train(initial_weights: Any, record: Any, learning_rate: Any) -> Any:
+    def train(
+        initial_weights: Any,
+        record: Any,
+        learning_rate: Any,
+        gradient_fn: Optional[GradientFn] = None,
+    ) -> Any:
         model.assign(initial_weights)
         optimizer.reset()
         initial = [initial_weights.trainable[i] for i in positions]
@@ -166,7 +176,7 @@ def build(
                 model.set_seed(record["seed"] + tf.stack([step + 1, 0]))
             indices = order.indices(step)
             x, y = part.batch(inputs, indices), tf.gather(record["y"], indices)
-            grads, step_sums = gradients(x, y, initial)
+            grads, step_sums = gradients(x, y, initial, gradient_fn)
             optimizer.apply(grads, learning_rate)
             sums += step_sums
         return collections.OrderedDict(loss=sums[0], correct=sums[1], examples=sums[2])

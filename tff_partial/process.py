@@ -132,14 +132,14 @@ def build_client_work(
     def client_update(weights: Any, round_num: Any, dataset: Any) -> Any:
         built = model.instantiate()
         tiers = [part_fn(built) for part_fn in part_fns]
-        loops = [local_training.build(built, part, local, gradient_fn) for part in tiers]
+        loops = [local_training.build(built, part, local) for part in tiers]
 
         @tf.function
         def run(weights: Any, round_num: Any, record: Any) -> Any:
             record = records.in_round(record, round_num)
 
             def of_tier(part: parts.Part, train: Any) -> Any:
-                sums = train(weights, record, local.rate(round_num))
+                sums = train(weights, record, local.rate(round_num), gradient_fn)
                 return client_result(built, part, weights, record, weighting), sums
 
             branches = [functools.partial(of_tier, *tier) for tier in zip(tiers, loops)]

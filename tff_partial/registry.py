@@ -5,7 +5,19 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Callable
 
-from tff_partial.algorithms import channel, embracing, fedavg, fedpmt, prefix
+from tff_partial.algorithms import (
+    channel,
+    embracing,
+    fedavg,
+    feddc,
+    feddyn,
+    fedpmt,
+    fedprox,
+    fedumf,
+    fedumf_feddc,
+    prefix,
+    scaffold,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +32,8 @@ class Algorithm:
       paper: Whose hyperparameters `--preset=paper` takes, a key of `Task.papers`; '' for the
         task's default.
       has_tiers: Whether clients of different tiers are treated differently.
+      is_stateful: Whether clients keep something between rounds; `build` returns a
+        `StatefulProcess` then, else a `tff.learning.templates.LearningProcess`.
     """
 
     build: Callable[[Any, Any], Any]
@@ -28,11 +42,20 @@ class Algorithm:
     title: str
     paper: str = ""
     has_tiers: bool = False
+    is_stateful: bool = False
 
 
 def _entry(module: Any, title: str, paper: str = "") -> Algorithm:
-    has_tiers = any(field.name == "tiers" for field in dataclasses.fields(module.Params))
-    return Algorithm(module.build, module.cost, module.Params, title, paper, has_tiers)
+    fields = {field.name for field in dataclasses.fields(module.Params)}
+    return Algorithm(
+        module.build,
+        module.cost,
+        module.Params,
+        title,
+        paper,
+        has_tiers="tiers" in fields,
+        is_stateful="population" in fields,
+    )
 
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -43,4 +66,10 @@ ALGORITHMS: dict[str, Algorithm] = {
     "fedpmt": _entry(fedpmt, "back-propagation stops early", "fedpmt"),
     "prefix": _entry(prefix, "weak clients train input-side layers (ablation)", "embracingfl"),
     "channel": _entry(channel, "weak clients share half of the channels (ablation)", "embracingfl"),
+    "fedumf": _entry(fedumf, "clients fuse the stale update that they could not upload", "fedumf"),
+    "fedprox": _entry(fedprox, "clients are held back to the server's model", "fedumf_appendix"),
+    "scaffold": _entry(scaffold, "control variates take out the clients' drift", "fedumf_appendix"),
+    "feddyn": _entry(feddyn, "each client's objective is corrected by its past", "fedumf_appendix"),
+    "feddc": _entry(feddc, "clients learn their drift and correct it", "fedumf_appendix"),
+    "fedumf_feddc": _entry(fedumf_feddc, "FedUMF and FedDC combined", "fedumf_appendix"),
 }

@@ -25,11 +25,12 @@ from typing import Any, Callable, Optional, Union
 
 import numpy as np
 
-from tff_partial import records
+from tff_partial import client_state, records
 from tff_partial.evaluation import Evaluation
 from tff_partial.lazy import tf, tff
 
 KEPT_RECORDS = 256
+NOBODY = 2**63 - 1  # id of a client without examples
 COLUMNS = ("round", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "seconds")
 
 
@@ -44,6 +45,8 @@ class Plan:
       eval_every: Rounds between evaluations; the last round is always evaluated.
       checkpoint_every: Rounds between checkpoints; the last round always has one.
       participants: Ids of the clients that can be drawn; all by default.
+      client_state_cache: Number of clients whose state is kept in memory, the rest being on disk;
+        all by default.
     """
 
     rounds: int
@@ -52,6 +55,7 @@ class Plan:
     eval_every: int = 1
     checkpoint_every: int = 10
     participants: Optional[np.ndarray] = None
+    client_state_cache: Optional[int] = None
 
 
 class Interrupted(Exception):
@@ -87,11 +91,11 @@ def train(
     """Trains, going on from the last checkpoint in `output_dir` if there is one.
 
     Args:
-      process: A `tff.learning.templates.LearningProcess` over records.
+      process: A `tff.learning.templates.LearningProcess` over records, or a `StatefulProcess`.
       data: The clients' data: `num_clients` and `client(i) -> (x, y)`.
       evaluate: Model weights -> loss and metrics on held-out data, `accuracy` among them.
       plan: What to do.
-      output_dir: Where metrics.csv, tensorboard/ and checkpoints/ go.
+      output_dir: Where metrics.csv, tensorboard/, checkpoints/ and client_states/ go.
       on_round: Called with the number of rounds done and the row of metrics, and once before
         the first round with the number that is already done and an empty row.
       tier_of: Client id -> index of its tier.
@@ -118,38 +122,54 @@ def _rounds(
     account: Callable[[Sequence[int]], tuple[Sequence[int], Mapping[str, Any]]],
 ) -> Any:
     population = data.num_clients if plan.participants is None else plan.participants
+    everyone = range(data.num_clients) if plan.participants is None else plan.participants.tolist()
     state = process.initialize()
-    done, state = outputs.restore(state)
+    stateful = hasattr(process, "initial_client_state")
+    clients = _Stateful(process, plan, outputs.folder) if stateful else _Stateless(process)
+    done, state = outputs.restore(state, clients)
+    output = None
     on_round(done, {})
 
     # A record serves every round; making one takes a millisecond.
     @functools.lru_cache(maxsize=KEPT_RECORDS)
     def record(client_id: int) -> Any:
+        if client_id == NOBODY:
+            # A client without examples: nothing it does is counted.
+            x, y = data.client(0)
+            return records.create_record(x[:0], y[:0], NOBODY)
         x, y = data.client(client_id)
         return records.create_record(x, y, client_id, plan.seed, tier_of(client_id))
+
+    def sample(round_num: int) -> list[int]:
+        ids = sample_clients(population, plan.clients_per_round, round_num, plan.seed)
+        return [int(i) for i in ids]
 
     with _StopSignals() as stop:
         try:
             for round_num in range(done, plan.rounds):
                 started = time.monotonic()
-                ids = sample_clients(population, plan.clients_per_round, round_num, plan.seed)
-                in_time, columns = account([int(i) for i in ids])
-                cohort = [record(i) for i in in_time] or [_nobody(data)]
-                output = process.next(state, cohort)
-                test = None
+                in_time, columns = account(sample(round_num))
+                upcoming = functools.partial(sample, round_num + 1)
+                result = clients.next(state, list(in_time), upcoming, everyone, record)
+                tests = {}
                 if _is_due(round_num + 1, plan.eval_every, plan.rounds):
-                    test = evaluate(process.get_model_weights(output.state))
-                row = _row(output.metrics, test, time.monotonic() - started, columns)
+                    tests = {
+                        label: evaluate(get_weights(result.state))
+                        for label, get_weights in clients.models.items()
+                    }
+                row = _row(result.metrics, tests, time.monotonic() - started, columns)
                 outputs.write_row(round_num + 1, row)
-                state, done = output.state, round_num + 1
+                state, done, output = result.state, round_num + 1, result
+                clients.put(output, done)
                 if _is_due(done, plan.checkpoint_every, plan.rounds):
-                    outputs.checkpoint(done, state)
+                    outputs.checkpoint(done, state, clients)
                 on_round(done, row)
                 if stop.signal and done < plan.rounds:
                     raise Interrupted(done, stop.signal)
         except BaseException:
-            # Whatever ends the run, no finished round is lost.
-            outputs.checkpoint(done, state)
+            # Whatever ends the run, and wherever, no finished round is lost.
+            clients.put(output, done)
+            outputs.checkpoint(done, state, clients)
             raise
     return process.get_model_weights(state)
 
@@ -158,25 +178,88 @@ def _is_due(done: int, every: int, rounds: int) -> bool:
     return done % every == 0 or done == rounds
 
 
-def _nobody(data: Any) -> Any:
-    """The record of a client without examples: nothing it does is counted."""
-    x, y = data.client(0)
-    return records.create_record(x[:0], y[:0])
-
-
 def _row(
-    metrics: Any, test: Optional[Evaluation], seconds: float, columns: Mapping[str, Any]
+    metrics: Any, tests: Mapping[str, Evaluation], seconds: float, columns: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """A row of metrics.csv; what was not evaluated in this round is empty."""
     tested: dict[str, Any] = {"test_loss": "", "test_accuracy": ""}
-    if test is not None:
-        tested = {"test_loss": test.loss}
-        tested |= {f"test_{name}": value for name, value in test.metrics.items()}
+    for label, test in tests.items():
+        tested[f"test_loss{label}"] = test.loss
+        tested |= {f"test_{name}{label}": value for name, value in test.metrics.items()}
     trained = dict(metrics["client_work"])
     if not trained.get("train_examples", 1):
         # Nobody was in time: there is no loss, not one of zero.
         trained = dict.fromkeys(trained, "")
     return collections.OrderedDict(**trained, **tested, seconds=round(seconds, 4), **columns)
+
+
+class _Stateless:
+    """How the loop calls a `LearningProcess`."""
+
+    def __init__(self, process: Any) -> None:
+        self._process = process
+        self.models = {"": process.get_model_weights}
+
+    def next(
+        self,
+        state: Any,
+        selected: list[int],
+        upcoming: Callable[[], Sequence[int]],
+        everyone: Sequence[int],
+        record: Callable[[int], Any],
+    ) -> Any:
+        """Runs a round."""
+        return self._process.next(state, [record(i) for i in selected or [NOBODY]])
+
+    def put(self, output: Any, done: int) -> None:
+        """Keeps what clients keep. Can be repeated."""
+
+    def write(self) -> None:
+        """See `ClientStates`."""
+
+    def forget_replaced(self) -> None:
+        """See `ClientStates`."""
+
+    def restore(self, done: int) -> None:
+        """See `ClientStates`."""
+
+
+class _Stateful(_Stateless):
+    """How the loop calls a `StatefulProcess`, and keeps its clients' states."""
+
+    def __init__(self, process: Any, plan: Plan, folder: str) -> None:
+        super().__init__(process)
+        self.models |= {f"_{label}": get for label, get in process.other_models.items()}
+        self._states = client_state.ClientStates(
+            os.path.join(folder, "client_states"),
+            process.initial_client_state(),
+            plan.client_state_cache,
+        )
+        self._cohort = plan.clients_per_round
+        self.write = self._states.write  # type: ignore[method-assign]
+        self.forget_replaced = self._states.forget_replaced  # type: ignore[method-assign]
+        self.restore = self._states.restore  # type: ignore[method-assign]
+
+    def next(
+        self,
+        state: Any,
+        selected: list[int],
+        upcoming: Callable[[], Sequence[int]],
+        everyone: Sequence[int],
+        record: Callable[[int], Any],
+    ) -> Any:
+        ids = [*selected, *self._process.unselected(selected, upcoming(), everyone)] or [NOBODY]
+        # Runtimes keep an executor for each size of a cohort: let there be few.
+        ids += [NOBODY] * (-len(ids) % self._cohort)
+        uploads = [i < len(selected) for i in range(len(ids))]
+        states = self._process.client_states(ids, uploads, map(self._states.get, ids))
+        return self._process.next(state, states, [record(i) for i in ids])
+
+    def put(self, output: Any, done: int) -> None:
+        if output is not None:
+            found = client_state.by_id(output.client_states)
+            found.pop(NOBODY, None)
+            self._states.put(found, done)
 
 
 class _Outputs:
@@ -187,6 +270,7 @@ class _Outputs:
     """
 
     def __init__(self, output_dir: str) -> None:
+        self.folder = output_dir
         checkpoints = os.path.join(output_dir, "checkpoints")
         metrics = os.path.join(output_dir, "metrics.csv")
         for leftover in glob.glob(metrics + "_temp*"):
@@ -213,11 +297,12 @@ class _Outputs:
     def close(self) -> None:
         self._loop.close()
 
-    def restore(self, initial_state: Any) -> tuple[int, Any]:
-        """The number of rounds done and the state after them."""
-        if not self._versions:
+    def restore(self, initial_state: Any, clients: _Stateless) -> tuple[int, Any]:
+        """The number of rounds done and the state after them; clients go back to it too."""
+        done = self._versions[-1] if self._versions else 0
+        clients.restore(done)
+        if not done:
             return 0, initial_state
-        done = self._versions[-1]
         flat = tf.nest.flatten(initial_state)
         loaded = self._loop.run_until_complete(self._states.load(done, flat))
         return done, tf.nest.pack_sequence_as(initial_state, loaded)
@@ -227,12 +312,17 @@ class _Outputs:
         self._loop.run_until_complete(self._csv.release(row, done))
         self._loop.run_until_complete(self._tensorboard.release(row, done))
 
-    def checkpoint(self, done: int, state: Any) -> None:
-        """Saves the state unless it is saved already."""
+    def checkpoint(self, done: int, state: Any, clients: _Stateless) -> None:
+        """Saves the state of server and clients unless it is saved already.
+
+        The server's is the last to be written: it says which of the clients' files count.
+        """
         if done in self._versions or done == 0:
             return
         self._versions.append(done)
+        clients.write()
         self._loop.run_until_complete(self._states.save(tf.nest.flatten(state), done))
+        clients.forget_replaced()
 
 
 class _StopSignals:

@@ -1,0 +1,80 @@
+"""FedDyn: each client's objective is corrected by the sum of its past updates.
+
+Acar et al., Federated learning based on dynamic regularization, 2021; as the appendix of FedUMF
+(papers/fedumf.txt) runs it.
+
+    d_i <- 0 for every client;  D <- 0
+    for each round:
+        for each client i of the cohort S, in parallel:
+            y <- local SGD from x on  f_i(w) + alpha / 2 * |w - x|^2 + alpha * <d_i, w>
+            d_i <- d_i + (y - x)
+        D <- D + 1/N * sum of (y - x)
+        x <- mean of y + D
+
+The paper's lambda_i is -alpha d_i and its h is -alpha D. The mean of the last local models of all
+clients, those that never took part included, is evaluated as `all_clients`.
+
+Differences from the paper: its public code divides alpha by a client's share of the examples,
+here all have the same alpha; clipping (10 there) is `--clip_norm`.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Any
+
+from tff_partial import costs, stateful_process
+from tff_partial.model_spec import ModelSpec
+from tff_partial.stateful_process import Client, Update
+from tff_partial.vectors import Vector
+
+
+@dataclasses.dataclass(frozen=True)
+class Params(stateful_process.StatefulParams):
+    """Hyperparameters of FedDyn.
+
+    Attributes:
+      alpha: Weight of the regularisation.
+    """
+
+    alpha: float = 1e-2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.alpha < 0:
+            raise ValueError(f"alpha must not be negative. Received: alpha={self.alpha}")
+
+
+def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
+    """Returns the process."""
+    population, alpha = params.check_population(), params.alpha
+
+    def client(of: Client) -> Update:
+        x, d_i, last = of.weights, of.state["drift"], of.state["model"]
+        constant = alpha * (d_i - x)
+        y = of.train(x, lambda g, w: g + alpha * w + constant)
+        return Update(
+            y,
+            state=collections.OrderedDict(drift=d_i + (y - x), model=y),
+            summed=collections.OrderedDict(drift=y - x, model=y - last),
+        )
+
+    def server(x: Vector, state: Any, mean: Vector, sums: Any) -> Any:
+        drift = state["drift"] + sums["drift"] / population
+        all_clients = state["all_clients"] + sums["model"] / population
+        return mean + drift, collections.OrderedDict(drift=drift, all_clients=all_clients)
+
+    rules = stateful_process.Rules(
+        client_state=lambda x: collections.OrderedDict(drift=x.zeros(), model=x),
+        server_state=lambda x: collections.OrderedDict(drift=x.zeros(), all_clients=x),
+        client=client,
+        server=server,
+        other_models={"all_clients": lambda state: state["all_clients"]},
+    )
+    return stateful_process.build(model, params.local, rules, params.weighting)
+
+
+def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+    """What a round costs a client; all are strong."""
+    return costs.whole(model, params.local.batch_size)

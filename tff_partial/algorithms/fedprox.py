@@ -1,0 +1,61 @@
+"""FedProx: FedAvg whose clients are held back to the server's model.
+
+Li et al., Federated optimization in heterogeneous networks, 2020; as the appendix of FedUMF
+(papers/fedumf.txt) runs it.
+
+    for each client k of the cohort S_t, in parallel:
+        w_k <- local SGD from w_t on  f_k(w) + mu / 2 * |w - w_t|^2
+    w_{t+1} <- mean of w_k
+
+Differences from the paper: clients solve their problem by a fixed number of steps or passes, not
+to a given accuracy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from tff_partial import costs, process
+from tff_partial.local_training import LocalTraining
+from tff_partial.model_spec import ModelSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Hyperparameters of FedProx.
+
+    Attributes:
+      local: How a client trains.
+      mu: Weight of the proximal term.
+      weighting: By `examples` or `uniform`.
+    """
+
+    local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(epochs=1))
+    mu: float = 1e-4
+    weighting: str = "examples"
+
+    def __post_init__(self) -> None:
+        process.check_mean(self.weighting)
+        if self.mu < 0:
+            raise ValueError(f"mu must not be negative. Received: mu={self.mu}")
+
+
+def build(model: ModelSpec, params: Params) -> Any:
+    """Returns the `tff.learning.templates.LearningProcess`."""
+
+    def proximal(gradients: Sequence[Any], weights: Sequence[Any], initial: Sequence[Any]) -> Any:
+        return [g + params.mu * (w - w_t) for g, w, w_t in zip(gradients, weights, initial)]
+
+    return process.build_learning_process(
+        model,
+        params.local,
+        gradient_fn=proximal if params.mu else None,
+        weighting=params.weighting,
+    )
+
+
+def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+    """What a round costs a client; all are strong."""
+    return costs.whole(model, params.local.batch_size)

@@ -1,0 +1,59 @@
+"""Vectors of parameters, so that algorithms read like their papers: `c_i - c + (x - y) / K`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Callable
+
+from tff_partial.lazy import tf
+
+
+class Vector:
+    """One tensor for each trainable variable, with the arithmetic of a vector."""
+
+    def __init__(self, tensors: Iterable[Any]) -> None:
+        self.tensors = list(tensors)
+
+    def map(self, function: Callable[..., Any], *others: Vector) -> Vector:
+        """Applies a function to the tensors of each variable."""
+        return Vector(function(*ts) for ts in zip(self.tensors, *(o.tensors for o in others)))
+
+    def zeros(self) -> Vector:
+        return self.map(tf.zeros_like)
+
+    def __add__(self, other: Vector) -> Vector:
+        return self.map(lambda a, b: a + b, other)
+
+    def __sub__(self, other: Vector) -> Vector:
+        return self.map(lambda a, b: a - b, other)
+
+    def __mul__(self, factor: Any) -> Vector:
+        return self.map(lambda a: a * factor)
+
+    def __truediv__(self, divisor: Any) -> Vector:
+        return self.map(lambda a: a / divisor)
+
+    __rmul__ = __mul__
+
+
+def where(condition: Any, yes: Any, no: Any) -> Any:
+    """Chooses between two vectors, tensors or structures of them by a scalar."""
+    if isinstance(yes, Vector):
+        return yes.map(lambda a, b: tf.where(condition, a, b), no)
+    if isinstance(yes, dict):
+        return type(yes)((key, where(condition, yes[key], no[key])) for key in yes)
+    return tf.where(condition, yes, no)
+
+
+def wrap(value: Any) -> Any:
+    """Lists of tensors, also in dictionaries, become vectors."""
+    if isinstance(value, dict):
+        return type(value)((key, wrap(item)) for key, item in value.items())
+    return Vector(value) if isinstance(value, (list, tuple)) else value
+
+
+def unwrap(value: Any) -> Any:
+    """The opposite of `wrap`."""
+    if isinstance(value, dict):
+        return type(value)((key, unwrap(item)) for key, item in value.items())
+    return value.tensors if isinstance(value, Vector) else value
