@@ -28,9 +28,8 @@ def three_rounds(name, default_runtime, runtime_name, **options):
     """Weights after three rounds on a runtime; the session's own is put back afterwards."""
     context = runtime.set_default(runtime_name, **options)
     try:
-        algorithm = registry.ALGORITHMS[name]
         local = LocalTraining(steps=4, batch_size=4, learning_rate=0.1, momentum=0.9)
-        process = algorithm.build(tiny.spec(batch_norm=True), algorithm.params(local=local))
+        process = tiny.build(name, local, tiny.spec(batch_norm=True))
         state, _ = tiny.run(process, tiny.client_data((12, 7, 20, 5, 9)), rounds=3, tiers=3)
         return tiny.flat(process.get_model_weights(state))
     finally:

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tff_partial import model_spec, records
+from tff_partial import client_state, model_spec, records, registry
 
 FEATURES, CLASSES = 5, 3
 
@@ -32,14 +32,50 @@ def cohort(data, seed=0, tiers=1):
     return [records.create_record(x, y, i, seed, i % tiers) for i, (x, y) in enumerate(data)]
 
 
-def run(process, data, rounds, state=None, tiers=1):
+def build(name, local, model=None, **params):
+    """An algorithm's process; one with client state is told of the three clients."""
+    algorithm = registry.ALGORITHMS[name]
+    if algorithm.is_stateful:
+        params = {"population": 3, **params}
+    return algorithm.build(model or spec(), algorithm.params(local=local, **params))
+
+
+class Rounds:
+    """Calls a process round after round, and keeps what its clients keep."""
+
+    def __init__(self, process, data, tiers=1, seed=0):
+        self.process, self.records = process, cohort(data, seed, tiers)
+        self.state, self.metrics, self._kept = process.initialize(), [], {}
+
+    def next(self, selected=None, others=()):
+        """Runs a round of these clients, all by default; `others` train without uploading."""
+        selected = range(len(self.records)) if selected is None else selected
+        ids = [*selected, *others]
+        chosen = [self.records[i] for i in ids]
+        if not hasattr(self.process, "initial_client_state"):
+            output = self.process.next(self.state, chosen)
+        else:
+            uploads = [i in selected for i in ids]
+            values = [self._kept.get(i, self.process.initial_client_state()) for i in ids]
+            states = self.process.client_states(ids, uploads, values)
+            output = self.process.next(self.state, states, chosen)
+            self._kept |= client_state.by_id(output.client_states)
+        self.state = output.state
+        self.metrics.append(output.metrics["client_work"])
+
+    def kept(self, client):
+        return self._kept[client]
+
+    def weights(self):
+        return flat(self.process.get_model_weights(self.state))
+
+
+def run(process, data, rounds, tiers=1):
     """Runs rounds with all clients; returns the last state and the metrics of each round."""
-    state, metrics = state or process.initialize(), []
+    running = Rounds(process, data, tiers)
     for _ in range(rounds):
-        output = process.next(state, cohort(data, tiers=tiers))
-        state = output.state
-        metrics.append(output.metrics["client_work"])
-    return state, metrics
+        running.next()
+    return running.state, running.metrics
 
 
 def flat(weights):

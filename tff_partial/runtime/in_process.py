@@ -78,6 +78,9 @@ class InProcessContext(tff.framework.SyncContext):
             client_parallelism = 1 if devices.is_gpu(device) else available_cores()
         if not devices.is_gpu(device):
             configure_threads()
+        # Grappler's arithmetic rewriting adds up in an order that depends on the names of nodes, so
+        # that two builds of one process would differ in the last bits.
+        tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
         self._workers = Workers(client_parallelism, device)
         self._default_num_clients = default_num_clients
         self._compiled: dict[int, tuple[Any, _Compiled]] = {}
@@ -189,7 +192,7 @@ def _compiler_config() -> Any:
     options = config.graph_options.rewrite_options
     options.memory_optimization = options.AGGRESSIVE
     options.constant_folding = options.AGGRESSIVE
-    options.arithmetic_optimization = options.AGGRESSIVE
+    options.arithmetic_optimization = options.OFF
     options.loop_optimization = options.AGGRESSIVE
     options.function_optimization = options.AGGRESSIVE
     options.remapping = options.OFF
