@@ -109,13 +109,14 @@ def test_gradient_fn_changes_the_gradient():
     model = tiny.spec().instantiate()
     initial = tf.nest.map_structure(tf.convert_to_tensor, model.weights)
     record = tiny.cohort(tiny.client_data())[0].get_single_element()
-    train = local_training.build(
-        model,
-        parts.everything(model),
-        LocalTraining(steps=1),
-        lambda gradients, weights, start: [tf.ones_like(g) for g in gradients],
-    )
-    tf.function(train)(initial, record, tf.constant(0.5))
+    train = local_training.build(model, parts.everything(model), LocalTraining(steps=1))
+
+    @tf.function
+    def run():
+        ones = lambda gradients, weights, start: [tf.ones_like(g) for g in gradients]  # noqa: E731
+        return train(initial, record, tf.constant(0.5), ones)
+
+    run()
     for variable, start in zip(model.trainable, initial.trainable):
         np.testing.assert_allclose(variable, start - 0.5, atol=1e-6)
 

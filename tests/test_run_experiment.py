@@ -120,6 +120,25 @@ def test_killed_run_goes_on_bit_for_bit(finished, tmp_path):
 
 
 @pytest.mark.slow
+def test_killed_run_with_client_states_on_disk_goes_on_bit_for_bit(tmp_path):
+    args = [*SMALL, "--algo=fedumf_feddc", "--rounds=16", "--learning_rate=0.1*0.9"]
+    on_disk = ["--client_state=disk", "--client_state_cache=2"]
+    with open(tmp_path / "log", "w") as log:
+        process = start(*args, f"--output_dir={tmp_path / 'whole'}", stdout=log, stderr=log)
+        assert process.wait(timeout=240) == 0
+        folder = tmp_path / "killed"
+        command = [*args, *on_disk, f"--output_dir={folder}"]
+        process = start(*command, stdout=log, stderr=log)
+        wait_for_rows(folder, 5, process)
+        process.kill()
+        process.wait()
+        assert start(*command, stdout=log, stderr=log).wait(timeout=240) == 0
+    assert without_seconds(folder) == without_seconds(tmp_path / "whole")
+    assert weights(folder) == weights(tmp_path / "whole")
+    assert float(rows(folder)[-1]["test_accuracy_all_clients"]) > 0
+
+
+@pytest.mark.slow
 def test_ctrl_c_finishes_the_files_and_exits_130(finished, tmp_path):
     folder = tmp_path / "interrupted"
     with open(tmp_path / "log", "w") as log:
@@ -201,6 +220,10 @@ BAD = {
     "deadline": ["--round_deadline=-1"],
     "more examples than there are": ["--train_examples=1000000"],
     "hyperparameter": ["--fedavg_weighting=size"],
+    "fusion": ["--algo=fedumf", "--fedumf_alpha=1.5"],
+    "norm": ["--clip_norm=0"],
+    "place of client states": ["--algo=scaffold", "--client_state=tape"],
+    "cache of client states": ["--algo=scaffold", "--client_state_cache=0"],
     "paper without preset": ["--paper=fedumf"],
     "paper on embedded data": ["--preset=paper", "--data=embedded"],
     "paper without data": ["--preset=paper", "--data=auto", "--data_dir=nowhere"],

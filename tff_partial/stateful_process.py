@@ -21,7 +21,7 @@ import numpy as np
 from tff_partial import aggregation, local_training, parts, process, records
 from tff_partial.lazy import tf, tff
 from tff_partial.model_spec import ModelSpec
-from tff_partial.vectors import Vector, unwrap, where, wrap
+from tff_partial.vectors import Vector, choose, unwrap, wrap, zeros
 
 # The gradient and the weights of a step -> the gradient that is used.
 Correction = Callable[[Vector, Vector], Vector]
@@ -92,7 +92,7 @@ class Update(NamedTuple):
 
     model: Vector
     state: Any
-    summed: Any = ()
+    summed: Any = Vector(())
 
 
 def nobody(selected: Sequence[int], upcoming: Sequence[int], population: Sequence[int]) -> Any:
@@ -365,13 +365,13 @@ def _build_client_update(
                 weight=counts * examples if weighting == "examples" else counts,
                 summed=collections.OrderedDict(
                     clients=counts,
-                    rules=tf.nest.map_structure(lambda t: counts * t, unwrap(update.summed)),
+                    rules=unwrap(choose(counts > 0, update.summed, zeros(update.summed))),
                 ),
                 client_state=collections.OrderedDict(
                     client_id=record["client_id"],
                     selected=client["selected"],
                     # A client without examples has learnt nothing.
-                    value=unwrap(where(has_examples, update.state, state)),
+                    value=unwrap(choose(has_examples, update.state, state)),
                 ),
                 sums=tf.nest.map_structure(lambda t: counts * t, found[0]),
             )
@@ -382,13 +382,13 @@ def _build_client_update(
 
 
 def _build_other_models(model: ModelSpec, rules: Rules, state_type: Any) -> dict[str, Any]:
-    def create(choose: Callable[[Any], Vector]) -> Any:
+    def create(model_of: Callable[[Any], Vector]) -> Any:
         @tff.tensorflow.computation(state_type)
         def get_weights(state: Any) -> Any:
-            vector = choose(wrap(state.finalizer))
+            vector = model_of(wrap(state.finalizer))
             statistics = state.global_model_weights.non_trainable
             return tff.learning.models.ModelWeights(vector.tensors, statistics)
 
         return get_weights
 
-    return {label: create(choose) for label, choose in rules.other_models.items()}
+    return {label: create(model_of) for label, model_of in rules.other_models.items()}

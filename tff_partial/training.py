@@ -107,7 +107,7 @@ def train(
     Raises:
       Interrupted: On SIGINT or SIGTERM, after the round under way and its checkpoint.
     """
-    with contextlib.closing(_Outputs(output_dir)) as outputs:
+    with contextlib.closing(Outputs(output_dir)) as outputs:
         return _rounds(process, data, evaluate, plan, outputs, on_round, tier_of, account)
 
 
@@ -116,7 +116,7 @@ def _rounds(
     data: Any,
     evaluate: Callable[[Any], Evaluation],
     plan: Plan,
-    outputs: _Outputs,
+    outputs: Outputs,
     on_round: Callable[[int, Mapping[str, Any]], None],
     tier_of: Callable[[int], int],
     account: Callable[[Sequence[int]], tuple[Sequence[int], Mapping[str, Any]]],
@@ -124,8 +124,7 @@ def _rounds(
     population = data.num_clients if plan.participants is None else plan.participants
     everyone = range(data.num_clients) if plan.participants is None else plan.participants.tolist()
     state = process.initialize()
-    stateful = hasattr(process, "initial_client_state")
-    clients = _Stateful(process, plan, outputs.folder) if stateful else _Stateless(process)
+    clients = create_clients(process, plan, outputs.folder)
     done, state = outputs.restore(state, clients)
     output = None
     on_round(done, {})
@@ -193,6 +192,13 @@ def _row(
     return collections.OrderedDict(**trained, **tested, seconds=round(seconds, 4), **columns)
 
 
+def create_clients(process: Any, plan: Plan, folder: str) -> _Stateless:
+    """How the loop calls the process, and where its clients' states are kept."""
+    if hasattr(process, "initial_client_state"):
+        return _Stateful(process, plan, os.path.join(folder, "client_states"))
+    return _Stateless(process)
+
+
 class _Stateless:
     """How the loop calls a `LearningProcess`."""
 
@@ -231,7 +237,7 @@ class _Stateful(_Stateless):
         super().__init__(process)
         self.models |= {f"_{label}": get for label, get in process.other_models.items()}
         self._states = client_state.ClientStates(
-            os.path.join(folder, "client_states"),
+            folder,
             process.initial_client_state(),
             plan.client_state_cache,
         )
@@ -262,7 +268,7 @@ class _Stateful(_Stateless):
             self._states.put(found, done)
 
 
-class _Outputs:
+class Outputs:
     """metrics.csv, TensorBoard and checkpoints, by tff.program's managers.
 
     Each file appears complete or not at all: the managers write beside it and rename. What a

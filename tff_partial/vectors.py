@@ -36,13 +36,19 @@ class Vector:
     __rmul__ = __mul__
 
 
-def where(condition: Any, yes: Any, no: Any) -> Any:
-    """Chooses between two vectors, tensors or structures of them by a scalar."""
-    if isinstance(yes, Vector):
-        return yes.map(lambda a, b: tf.where(condition, a, b), no)
-    if isinstance(yes, dict):
-        return type(yes)((key, where(condition, yes[key], no[key])) for key in yes)
-    return tf.where(condition, yes, no)
+def choose(condition: Any, yes: Any, no: Any) -> Any:
+    """One of two vectors, scalars or dictionaries of them, by a scalar, without a copy."""
+    return wrap(tf.cond(condition, lambda: unwrap(yes), lambda: unwrap(no)))
+
+
+def zeros(value: Any) -> Any:
+    """Of the same structure."""
+    return wrap(tf.nest.map_structure(tf.zeros_like, unwrap(value)))
+
+
+def total(first: Vector, *others: Vector) -> Vector:
+    """The sum of vectors, in one pass."""
+    return first.map(lambda *tensors: tf.add_n(tensors), *others)
 
 
 def wrap(value: Any) -> Any:

@@ -29,7 +29,7 @@ from typing import Any, Optional
 from tff_partial import costs, stateful_process
 from tff_partial.model_spec import ModelSpec
 from tff_partial.stateful_process import Client, Update
-from tff_partial.vectors import Vector
+from tff_partial.vectors import Vector, total
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ def client(of: Client, alpha: float, start: Optional[Vector] = None) -> Update:
     x, c, start = of.weights, of.sent, start or of.weights
     h_i, c_i, last = of.state["drift"], of.state["variate"], of.state["model"]
     constant = alpha * (h_i - x) + c - c_i
-    y = of.train(start, lambda g, w: g + alpha * w + constant)
+    y = of.train(start, lambda g, w: total(g, alpha * w, constant))
     new_c_i = c_i - c + (start - y) / (of.steps * of.rate(of.round_num))
     return Update(
         y,

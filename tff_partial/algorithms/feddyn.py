@@ -27,7 +27,7 @@ from typing import Any
 from tff_partial import costs, stateful_process
 from tff_partial.model_spec import ModelSpec
 from tff_partial.stateful_process import Client, Update
-from tff_partial.vectors import Vector
+from tff_partial.vectors import Vector, total
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
     def client(of: Client) -> Update:
         x, d_i, last = of.weights, of.state["drift"], of.state["model"]
         constant = alpha * (d_i - x)
-        y = of.train(x, lambda g, w: g + alpha * w + constant)
+        y = of.train(x, lambda g, w: total(g, alpha * w, constant))
         return Update(
             y,
             state=collections.OrderedDict(drift=d_i + (y - x), model=y),

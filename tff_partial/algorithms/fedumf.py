@@ -33,7 +33,7 @@ from tff_partial import costs, stateful_process
 from tff_partial.lazy import tf
 from tff_partial.model_spec import ModelSpec
 from tff_partial.stateful_process import Client, Update
-from tff_partial.vectors import Vector, where
+from tff_partial.vectors import Vector, choose
 
 NEVER = -2
 
@@ -70,13 +70,13 @@ def fused(of: Client, stored: Any, alpha: float) -> Vector:
     """Where a client starts."""
     ratio = of.rate(of.round_num) / of.rate(of.round_num - 1)
     fuses = tf.logical_and(of.selected, tf.equal(stored["round"], of.round_num - 1))
-    return where(fuses, of.weights + (alpha * ratio) * stored["update"], of.weights)
+    return choose(fuses, of.weights + (alpha * ratio) * stored["update"], of.weights)
 
 
 def stored_after(of: Client, start: Vector, model: Vector) -> Any:
     """What a client keeps of a round; nothing if it has uploaded it."""
     kept = collections.OrderedDict(update=model - start, round=of.round_num)
-    return where(of.selected, nothing_stored(start), kept)
+    return choose(of.selected, nothing_stored(start), kept)
 
 
 def unselected(literal: bool) -> Any:

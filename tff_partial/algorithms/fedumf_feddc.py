@@ -22,7 +22,7 @@ from tff_partial import costs, stateful_process
 from tff_partial.algorithms import feddc, fedumf
 from tff_partial.model_spec import ModelSpec
 from tff_partial.stateful_process import Client, Update
-from tff_partial.vectors import Vector, where
+from tff_partial.vectors import Vector, choose
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
         start = fedumf.fused(of, stored, params.fusion)
         update = feddc.client(of._replace(state=own), params.alpha, start)
         state = collections.OrderedDict(
-            feddc=where(of.selected, update.state, own),
+            feddc=choose(of.selected, update.state, own),
             fedumf=fedumf.stored_after(of, start, update.model),
         )
         return update._replace(state=state)

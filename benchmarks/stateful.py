@@ -1,0 +1,166 @@
+"""Time of rounds with client state, as ratios to FedAvg's in one run.
+
+    python -m benchmarks.stateful [--only=rounds,checkpoint] [--rounds=15] [--json=FILE]
+
+Prints: a round of FedUMF (1,000 and 100,000 clients), SCAFFOLD, FedDyn, FedDC and both combined,
+10 clients selected, against FedAvg's, all through the round loop with its store of states
+(784-200-200-10, 600 examples a client, batch 50, one epoch; the systems take turns, so that a
+disturbance meets all of them); and what a checkpoint of a round of 10 clients of ResNet20 (10
+steps of 32) costs beside the round. Random data: what is timed does not depend on what is learnt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from typing import Any, Callable
+
+# At most so many times FedAvg's round, or the round itself.
+BARS = {
+    "fedumf, 1,000 clients": 2.3,
+    "fedumf, 100,000 clients": 2.3,
+    "scaffold": 1.5,
+    "feddc": 1.5,
+    "checkpoint": 0.1,
+}
+SELECTED = 10
+
+
+class Clients:
+    """So many clients of which each has the data of one of a few."""
+
+    def __init__(self, data: list[Any], num_clients: int) -> None:
+        self._data, self.num_clients = data, num_clients
+
+    def client(self, client: int) -> Any:
+        return self._data[client % len(self._data)]
+
+
+class Stepper:
+    """A run of which one round after the other can be timed: without evaluation or files."""
+
+    def __init__(self, name: str, work: Any, num_clients: int, folder: str) -> None:
+        from tff_partial import records, registry, training
+
+        entry = registry.ALGORITHMS[name]
+        given = {"population": num_clients} if entry.is_stateful else {}
+        process = entry.build(work.spec(), entry.params(local=work.local, **given))
+        self._data = Clients(work.client_data(), num_clients)
+        plan = training.Plan(rounds=10**6, clients_per_round=SELECTED)
+        self.clients = training.create_clients(process, plan, folder)
+        self.clients.restore(0)
+        self.state, self.done = process.initialize(), 0
+        self._create_record = records.create_record
+
+    def _record(self, client: int) -> Any:
+        # As the loop does it for clients it has not seen lately.
+        return self._create_record(*self._data.client(client), client)
+
+    def _sample(self, round_num: int) -> list[int]:
+        from tff_partial import training
+
+        ids = training.sample_clients(self._data.num_clients, SELECTED, round_num, 0)
+        return [int(i) for i in ids]
+
+    def seconds(self) -> float:
+        """Runs a round; its time, what the store takes included."""
+        started = time.perf_counter()
+        upcoming: Callable[[], Any] = lambda: self._sample(self.done + 1)  # noqa: E731
+        everyone = range(self._data.num_clients)
+        selected = self._sample(self.done)
+        output = self.clients.next(self.state, selected, upcoming, everyone, self._record)
+        self.state, self.done = output.state, self.done + 1
+        self.clients.put(output, self.done)
+        return time.perf_counter() - started
+
+
+def rounds(count: int, folder: str) -> dict[str, float]:
+    """Median seconds of a round of each algorithm."""
+    from benchmarks import works
+
+    work = dataclasses.replace(works.WORKS["mlp_10"], clients=20)
+    names = {
+        "fedavg": ("fedavg", 1000),
+        "fedumf, 1,000 clients": ("fedumf", 1000),
+        "fedumf, 100,000 clients": ("fedumf", 100_000),
+        "scaffold": ("scaffold", 1000),
+        "feddyn": ("feddyn", 1000),
+        "feddc": ("feddc", 1000),
+        "fedumf_feddc": ("fedumf_feddc", 1000),
+    }
+    steppers = {
+        label: Stepper(name, work, clients, os.path.join(folder, str(i)))
+        for i, (label, (name, clients)) in enumerate(names.items())
+    }
+    times: dict[str, list[float]] = {label: [] for label in steppers}
+    for turn in range(count + 3):
+        for label, stepper in steppers.items():
+            seconds = stepper.seconds()
+            if turn >= 3:
+                times[label].append(seconds)
+    return {label: statistics.median(found) for label, found in times.items()}
+
+
+def checkpoint(count: int, folder: str) -> dict[str, float]:
+    """Seconds of a round of 10 clients of ResNet20, and of its checkpoint with their states."""
+    from benchmarks import works
+    from tff_partial import training
+
+    work = dataclasses.replace(works.WORKS["resnet20"], clients=10)
+    stepper = Stepper("scaffold", work, 1000, folder)
+    outputs = training.Outputs(folder)
+    found: dict[str, list[float]] = {"round": [], "checkpoint": []}
+    for turn in range(count + 1):
+        seconds = stepper.seconds()
+        started = time.perf_counter()
+        outputs.checkpoint(stepper.done, stepper.state, stepper.clients)
+        if turn:
+            found["round"].append(seconds)
+            found["checkpoint"].append(time.perf_counter() - started)
+    outputs.close()
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="rounds,checkpoint")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", help="file for the figures")
+    flags = parser.parse_args(argv)
+    from tff_partial import runtime
+
+    runtime.set_default()
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        if "rounds" in flags.only:
+            found["rounds"] = rounds(flags.rounds, os.path.join(folder, "rounds"))
+            base = found["rounds"]["fedavg"]
+            for label, seconds in found["rounds"].items():
+                report(label, seconds, seconds / base, "FedAvg's")
+        if "checkpoint" in flags.only:
+            found["checkpoint"] = checkpoint(
+                max(flags.rounds // 3, 3), os.path.join(folder, "resnet20")
+            )
+            seconds = found["checkpoint"]
+            report("round of resnet20", seconds["round"], 1.0, "")
+            ratio = seconds["checkpoint"] / seconds["round"]
+            report("checkpoint", seconds["checkpoint"], ratio, "the round's")
+    if flags.json:
+        with open(flags.json, "w") as file:
+            json.dump(found, file, indent=2)
+    return 0
+
+
+def report(label: str, seconds: float, ratio: float, of_what: str) -> None:
+    bar = f"  (at most {BARS[label]})" if label in BARS else ""
+    print(f"{label:26s}{1000 * seconds:9.1f} ms{ratio:7.2f} of {of_what}{bar}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
