@@ -7,9 +7,12 @@ ROOT = pathlib.Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def test_example_with_an_own_model_runs_and_learns(capsys):
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    exec(compile(example, "README.md", "exec"), {})
+def test_examples_with_an_own_model_run_and_learn(capsys):
+    examples = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    namespace = {}
+    for example in examples:
+        exec(compile(example, "README.md", "exec"), namespace)
+    assert len(namespace["store"]) >= 4
     accuracies = [float(line.split()[1]) for line in capsys.readouterr().out.splitlines()]
     assert len(accuracies) == 10
     assert accuracies[-1] > accuracies[0] + 0.2

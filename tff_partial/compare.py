@@ -1,0 +1,74 @@
+"""Runs beside each other: the rounds that each took to reach given test accuracies.
+
+    python -m tff_partial.compare results/a results/b --targets=0.92,0.95
+
+prints a Markdown table. A target counts as reached in the first round whose evaluation reaches it;
+`*` where none does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from tff_partial import results
+
+
+def rounds_to(rows: Sequence[Mapping[str, Any]], target: float) -> Optional[int]:
+    """The first round with at least this test accuracy."""
+    reached = (r["round"] for r in rows if (r["test_accuracy"] or 0.0) >= target)
+    first = next(reached, None)
+    return None if first is None else int(first)
+
+
+def table(folders: Sequence[str], targets: Sequence[float]) -> str:
+    """A row a run.
+
+    Raises:
+      ResultsError: If a folder holds no run.
+    """
+    heads = ["run", *(f"{100 * t:g} %" for t in targets), "final", "best", "rounds"]
+    lines = [heads, ["---"] * len(heads)]
+    for folder in folders:
+        rows = results.read_metrics(folder)
+        accuracies = [r["test_accuracy"] for r in rows if r["test_accuracy"] is not None]
+        if not accuracies:
+            raise results.ResultsError(f"a run must have an evaluation. Received: {folder}")
+        found = [rounds_to(rows, target) for target in targets]
+        name = os.path.basename(os.path.normpath(folder))
+        lines.append(
+            [
+                name,
+                *("*" if n is None else str(n) for n in found),
+                f"{accuracies[-1]:.4f}",
+                f"{max(accuracies):.4f}",
+                str(len(rows)),
+            ]
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tff_partial.compare", description=__doc__)
+    parser.add_argument("folders", nargs="+", help="results folders")
+    parser.add_argument("--targets", default="", help="test accuracies, such as 0.92,0.95")
+    flags = parser.parse_args(argv)
+    try:
+        try:
+            targets = [float(text) for text in flags.targets.split(",") if text]
+        except ValueError:
+            raise ValueError(
+                f"targets must be accuracies such as 0.92,0.95. Received: {flags.targets}"
+            ) from None
+        print(table(flags.folders, targets))
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
