@@ -1,6 +1,9 @@
 """FedAvg against NumPy and against stock TFF, and inside TFF's own programs."""
 
 import collections
+import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -189,3 +192,41 @@ def test_every_variable_of_a_model_is_trained(name):
     before, after = tiny.flat(state.global_model_weights), tiny.flat(after.global_model_weights)
     moved = [not np.array_equal(a, b) for a, b in zip(before, after)]
     assert all(moved), [n for n, m in zip(spec.variable_names, moved) if not m]
+
+
+def test_batch_norm_of_channels_that_4_does_not_divide():
+    """With oneDNN, Grappler fuses batch norm and ReLU into an op that refuses such channels.
+
+    `tff_partial` turns oneDNN on if it is imported before TensorFlow: in a process of its own.
+    """
+    code = "from tff_partial import runtime; from tests import test_fedavg; runtime.set_default()"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; test_fedavg.check_narrow_batch_norm()"],
+        cwd=pathlib.Path(__file__).parent.parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def check_narrow_batch_norm():
+    """A round equals a loop outside of any graph, for 6, 12, 25 and 51 channels."""
+    shape = (8, 8, 1)
+    spec = model_spec.ModelSpec(lambda: models.create("four_conv_cnn", shape, 3, width=0.1), shape)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(12, *shape)).astype(np.float32)
+    record = records.create_record(x, rng.integers(0, 3, 12))
+    local = LocalTraining(steps=3, batch_size=6, learning_rate=0.1, momentum=0.5)
+    process = fedavg.build(spec, fedavg.Params(local))
+    state = process.initialize()
+    model = spec.instantiate()
+    model.assign(process.get_model_weights(state))
+    optimizer = tf.keras.optimizers.SGD(0.1, 0.5)
+    for x, y in local_batches(local, record, 0):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model.losses(y, model.forward(x, training=True)))
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable), model.trainable))
+    found = process.get_model_weights(process.next(state, [record]).state)
+    for a, b in zip(tiny.flat(found), tiny.flat(model.weights)):
+        np.testing.assert_allclose(a, b, atol=1e-5)
