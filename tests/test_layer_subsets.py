@@ -111,6 +111,15 @@ def test_accuracy_is_reported_by_tier():
     assert float(metrics["train_accuracy_weak"]) == pytest.approx(weak)
 
 
+@pytest.mark.parametrize(("tiers", "wrong"), [(("strong", "weak"), (2, -1)), (("strong",), (1,))])
+def test_a_record_of_a_tier_that_is_not_there_is_an_error(tiers, wrong):
+    built = build("embracing", tiers=tiers)
+    for tier in wrong:
+        message = rf"tier must be from 0 to {len(tiers) - 1}\. Received: tier=.*{tier}"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            built.next(built.initialize(), cohort(tiny.client_data()[:1], (tier,)))
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_client_without_examples_changes_nothing(name):
     x, y = tiny.client_data()[0]

@@ -137,6 +137,8 @@ def build_client_work(
         @tf.function
         def run(weights: Any, round_num: Any, record: Any) -> Any:
             record = records.in_round(record, round_num)
+            if tier_names or len(tiers) > 1:
+                _check_tier(record["tier"], len(tiers))
 
             def of_tier(part: parts.Part, train: Any) -> Any:
                 sums = train(weights, record, local.rate(round_num), gradient_fn)
@@ -200,6 +202,12 @@ def client_result(model: Model, part: parts.Part, initial: Any, record: Any, wei
             [weight_of(v) for v in model.trainable], [weight_of(v) for v in model.statistics]
         ),
     )
+
+
+def _check_tier(tier: Any, num_tiers: int) -> None:
+    """Makes a record of a tier that is not there an error; `tf.switch_case` takes the last."""
+    expected = f"a record's tier must be from 0 to {num_tiers - 1}. Received: tier="
+    tf.debugging.Assert((tier >= 0) & (tier < num_tiers), [expected, tier])
 
 
 def _by_tier(sums: Any, tier: Any, num_tiers: int) -> Any:
