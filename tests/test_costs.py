@@ -13,6 +13,7 @@ import tensorflow as tf
 import models
 from tests import tiny
 from tff_partial import cost_tables, costs, model_spec, simulated_time, tiers
+from tff_partial.algorithms import channel
 from tff_partial.block_costs import measure
 from tff_partial.tiers import Cut
 
@@ -399,7 +400,30 @@ def test_prefix_and_channels():
     assert (first.backward, first.update) == (4 * 5 + (4 + 4 * 3) + 2 * 3, 20)
     assert (first.bytes_down, first.bytes_up) == (4 * 39, 4 * 24)
     assert costs.prefix(model, 0, 2) == costs.whole(model, 2) == costs.channels(model, 1.0, 2)
-    assert costs.channels(model, 1 / 3, 2).bytes_up == 4 * 13
+    # Two of the hidden layer's four channels, and the last layer whole.
+    assert costs.channels(model, 1 / 3, 2).bytes_up == 4 * (2 * 5 + 2 + 15)
+
+
+def scaled():
+    """Batch norm, a GRU and a last layer without bias, inside of a Sequential in a Sequential."""
+    layers = tf.keras.layers
+    head = tf.keras.Sequential([layers.Dense(4), layers.Dense(2, use_bias=False)])
+    blocks = [layers.GRU(5), layers.BatchNormalization(), tf.keras.Sequential([head])]
+    return tf.keras.Sequential([*blocks, layers.Softmax()])
+
+
+@pytest.mark.parametrize(("name", "share"), [("bilstm", 0.5), ("scaled", 0.3), ("scaled", 0.55)])
+def test_bytes_of_channels_are_those_of_the_shares_that_a_client_sends(name, share):
+    model = model_spec.ModelSpec(scaled, (6, 3)) if name == "scaled" else spec(name)
+    params = channel.Params(share=share, tiers=("weak",))
+    sent = 0
+    with tf.Graph().as_default():
+        built = model.instantiate()
+        part = channel._part(built, share)
+        for variable in (*built.trainable, *built.statistics):
+            sent += np.broadcast_to(part.share(variable), variable.shape).sum()
+    assert channel.cost(model, params, "weak").bytes_up == 4 * sent
+    assert channel.cost(model, params, "strong") == costs.whole(model, params.local.batch_size)
 
 
 # Time.

@@ -25,7 +25,9 @@ import re
 import sys
 from collections.abc import Sequence
 
+from tff_partial import channel_shares
 from tff_partial.block_costs import BlockCost, measure
+from tff_partial.lazy import tf
 from tff_partial.model_spec import ModelSpec
 from tff_partial.tiers import Cut, Tier
 
@@ -237,10 +239,23 @@ def prefix(model: ModelSpec, removed: int, batch_size: int) -> ClientCost:
 
 
 def channels(model: ModelSpec, share: float, batch_size: int) -> ClientCost:
-    """A client that trains everything and sends a share of each layer's channels."""
+    """A client that trains everything and sends a share of each layer's channels.
+
+    Of the last layer it sends all (channel_shares.py).
+    """
     cost = whole(model, batch_size)
-    numbers = cost.bytes_up // _BYTES
-    return dataclasses.replace(cost, bytes_up=_BYTES * round(share * numbers))
+    if share == 1:
+        return cost
+    return dataclasses.replace(cost, bytes_up=_BYTES * _numbers_shared(model, share))
+
+
+def _numbers_shared(model: ModelSpec, share: float) -> int:
+    """Counted once for a `ModelSpec`, as it takes seconds to build a large model."""
+    cache = vars(model).setdefault("_numbers_shared", {})
+    if share not in cache:
+        with tf.Graph().as_default():
+            cache[share] = channel_shares.count(model.instantiate(), share)
+    return cache[share]
 
 
 def _trains(model: ModelSpec, trained: Sequence[BlockCost], share: float) -> ClientCost:

@@ -9,7 +9,7 @@ The channel-wise scheme of the ablation in Lee et al., Embracing federated learn
         each channel <- mean over the clients that share it
 
 A strong client shares all channels, any other the first ceil(share * m) of the m of a layer. The
-last layer is shared whole.
+last layer is shared whole (channel_shares.py).
 
 Differences from the paper: there local models persist and all clients are alike; here clients start
 from the global model and tiers may be mixed.
@@ -19,12 +19,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from typing import Any
 
-import numpy as np
-
-from tff_partial import costs, parts, process
+from tff_partial import channel_shares, costs, parts, process
 from tff_partial.model_spec import Model, ModelSpec
 
 
@@ -63,14 +60,5 @@ def _share(params: Params, tier: str) -> float:
 
 
 def _part(model: Model, share: float) -> parts.Part:
-    last = {id(v) for v in model.blocks[-1].variables[-2:]}
-
-    def shared(variable: Any) -> np.ndarray:
-        size = variable.shape[-1]
-        # The four gates of an LSTM stand side by side in the last axis.
-        gates = 4 if "lstm_cell" in variable.name else 1
-        kept = size if id(variable) in last else gates * math.ceil(share * size / gates)
-        gate = np.arange(size // gates) < kept // gates
-        return np.tile(gate, gates).astype(np.float32)
-
-    return parts.everything(model)._replace(share=shared)
+    masks = channel_shares.masks(model, share)
+    return parts.everything(model)._replace(share=lambda variable: masks[id(variable)])
