@@ -169,6 +169,33 @@ def test_devices_pick_the_largest_mask_that_their_capability_allows():
         fedpmt.cost(model, too_weak, "0.01")
 
 
+@pytest.mark.parametrize(
+    ("masks", "tier", "removed"),
+    [
+        ("", "strong", 0),
+        ("", "moderate", 1),
+        ("", "weak", 2),
+        ("", "3", 3),
+        ("0,3", "strong", 0),
+        ("0,3", "moderate", 3),
+        ("0,3", "weak", 3),
+        ("3,2", "1", 2),
+        ("1,2", "strong", 1),
+    ],
+)
+def test_a_device_of_a_named_tier_picks_from_what_is_offered(masks, tier, removed):
+    device = fedpmt.Params(LOCAL, (tier,), option="device", masks=masks)
+    server = fedpmt.Params(LOCAL, (str(removed),))
+    assert fedpmt.cost(spec(), device, tier) == fedpmt.cost(spec(), server, str(removed))
+
+
+def test_no_mask_for_a_named_tier_is_an_error():
+    device = fedpmt.Params(LOCAL, ("strong", "weak"), option="device", masks="0,1")
+    message = r"^masks must have one of at least 2 for the tier 'weak'\. Received: masks='0,1'$"
+    with pytest.raises(ValueError, match=message):
+        fedpmt.build(spec(), device)
+
+
 def nested_head():
     """The last layer has no bias; the block around it holds another, and nothing follows."""
     layers = tf.keras.layers

@@ -12,8 +12,10 @@ mask take part in the forward pass of every step, and get no gradient:
         w_{t+1} <- w_t + sum_k A_k o (w_k - w_t),   A_k[l] = f_k[l] / sum_j f_j[l]
 
 Option I: a tier is a name, or a number of removed blocks: what the server assigns. Option II: a
-tier is the computing capability of its devices, a share such as 0.58 of a whole model's operations
-(or `strong`), and a device picks the largest of the offered masks whose operations fit.
+tier is the computing capability of its devices, and a device picks the largest of the offered masks
+that fits into it. A capability is a share such as 0.58 of a whole model's operations; for a name or
+a number of removed blocks it is what training without these blocks takes, so that masks fit that
+remove as many or more. A device that no mask fits is an error.
 
 Differences from the paper: devices may be weighted by their examples.
 """
@@ -73,13 +75,25 @@ def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
 
 def _mask(model: ModelSpec, params: Params, tier: str) -> Cut:
     """The blocks that a client of the tier leaves out, f_k."""
-    size = params.local.batch_size
-    if params.option == "server" or "." not in tier:
-        return Cut(costs.cut_of(tier, model, size).blocks)
-    deepest = costs.deepest_cut(model)
+    if params.option == "device":
+        return Cut(_pick(model, params, tier))
+    return Cut(costs.cut_of(tier, model, params.local.batch_size).blocks)
+
+
+def _pick(model: ModelSpec, params: Params, tier: str) -> int:
+    """Option II: the largest of the offered masks, as a number of removed blocks, that fits."""
+    size, deepest = params.local.batch_size, costs.deepest_cut(model)
     offered = [int(mask) for mask in params.masks.split(",") if mask] or range(deepest + 1)
     if max(offered) > deepest:
         raise ValueError(f"masks must be at most {deepest}. Received: masks={params.masks!r}")
+    if "." not in tier:
+        own = costs.cut_of(tier, model, size).blocks
+        if max(offered) < own:
+            raise ValueError(
+                f"masks must have one of at least {own} for the tier {tier!r}. "
+                f"Received: masks={params.masks!r}"
+            )
+        return min(mask for mask in offered if mask >= own)
     whole = costs.whole(model, size).operations(1, size, size)
     shares = {
         mask: costs.backprop_suffix(model, Cut(mask), size).operations(1, size, size) / whole
@@ -92,7 +106,7 @@ def _mask(model: ModelSpec, params: Params, tier: str) -> Cut:
             f"a capability must be at least {min(shares.values()):.2f}, the share of the smallest "
             f"mask. Received: {tier}"
         )
-    return Cut(min(fitting))
+    return min(fitting)
 
 
 def _is_list(text: str) -> bool:
