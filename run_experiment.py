@@ -310,7 +310,7 @@ def finish(folder: str, settings: dict[str, Any], data: str) -> None:
     summary = results.summarize(settings, data, rows)
     results.write_json(f"{folder}/summary.json", summary)
     title = f"{settings['task']}, {settings['algo']}, {settings['model']} ({data})"
-    results.plot_curves(f"{folder}/curves.png", title, rows)
+    results.plot_curves(f"{folder}/curves.png", title, rows, settings["tiers"])
     print(results.format_table({**summary, "results": folder}))
 
 

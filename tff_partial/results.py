@@ -141,10 +141,14 @@ def _of_tiers(tiers: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if not tiers:
         return {}
     found: dict[str, Any] = {"tiers": tiers}
-    for name in (tier.split(":")[0] for tier in tiers.split(",")):
+    for name in _tier_names(tiers):
         values = [r[f"train_accuracy_{name}"] for r in rows if r.get(f"clients_{name}")]
         found[f"train_accuracy_{name}"] = statistics.mean(values[-5:]) if values else None
     return found
+
+
+def _tier_names(tiers: str) -> list[str]:
+    return [tier.split(":")[0] for tier in tiers.split(",") if tier]
 
 
 def format_table(values: Mapping[str, Any]) -> str:
@@ -159,20 +163,21 @@ def format_table(values: Mapping[str, Any]) -> str:
     return "\n".join(f"{name:<{width}}  {text(value)}" for name, value in values.items())
 
 
-def plot_curves(path: str, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Loss and accuracy against rounds, training and test, as a PNG."""
+def plot_curves(path: str, title: str, rows: Sequence[Mapping[str, Any]], tiers: str = "") -> None:
+    """The curves of a run as a PNG, a panel each for loss, accuracy and accuracy by tier."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    panels = curves(rows, tiers)
+    labels = dict.fromkeys(label for lines in panels.values() for label in lines)
+    colors = {label: f"C{i}" for i, label in enumerate(labels)}
+    figure = Figure(figsize=(4.5 * len(panels), 3.6), layout="constrained")
     FigureCanvasAgg(figure)
-    panels: Any = figure.subplots(1, 2)
-    for axes, name in zip(panels, ("loss", "accuracy")):
-        for kind in ("train", "test"):
-            points = [(r["round"], r[f"{kind}_{name}"]) for r in rows]
-            points = [(x, y) for x, y in points if y is not None]
+    all_axes: Any = figure.subplots(1, len(panels))
+    for axes, (name, lines) in zip(all_axes, panels.items()):
+        for label, points in lines.items():
             marker = "o" if len(points) < 2 else None
-            axes.plot(*zip(*points), label=kind, marker=marker)
+            axes.plot(*zip(*points), label=label, color=colors[label], marker=marker)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel("round")
         axes.set_ylabel(name)
@@ -182,6 +187,30 @@ def plot_curves(path: str, title: str, rows: Sequence[Mapping[str, Any]]) -> Non
     temporary = f"{path}_temp.png"
     figure.savefig(temporary, dpi=110)
     os.replace(temporary, path)
+
+
+Points = list[tuple[float, float]]
+
+
+def curves(rows: Sequence[Mapping[str, Any]], tiers: str = "") -> dict[str, dict[str, Points]]:
+    """What `plot_curves` draws: panel -> line -> points (round, value).
+
+    A tier has no point in rounds in which none of its clients took part.
+    """
+
+    def points(column: str, clients: str = "") -> Points:
+        taken = [r for r in rows if r.get(clients, 1) and r.get(column) is not None]
+        return [(r["round"], r[column]) for r in taken]
+
+    panels = {
+        name: {kind: points(f"{kind}_{name}") for kind in ("train", "test")}
+        for name in ("loss", "accuracy")
+    }
+    by_tier = {
+        name: points(f"train_accuracy_{name}", f"clients_{name}") for name in _tier_names(tiers)
+    }
+    found = {name: line for name, line in by_tier.items() if line}
+    return {**panels, "training accuracy by tier": found} if found else panels
 
 
 def save_weights(path: str, names: Sequence[str], values: Sequence[Any]) -> None:
