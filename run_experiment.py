@@ -248,7 +248,7 @@ def run(prepared: Prepared) -> int:
 
 
 def train(prepared: Prepared) -> None:
-    """Trains and saves the final weights."""
+    """Trains and saves the final weights, with the statistics that they are evaluated with."""
     from tff_partial import evaluation, training
 
     experiment, data, model = prepared.experiment, prepared.data, prepared.model
@@ -266,6 +266,9 @@ def train(prepared: Prepared) -> None:
             else None
         ),
     )
+    batch_size = experiment.settings.batch_size
+    is_static = experiment.normalization == "static"
+    calibration = _calibration(data, experiment.seed) if is_static else None
     with ProgressBar(plan.rounds) as bar:
         weights = training.train(
             experiments.create_process(experiment, model),
@@ -274,12 +277,8 @@ def train(prepared: Prepared) -> None:
                 model,
                 data.test_x,
                 data.test_y,
-                calibration=(
-                    _calibration(data, experiment.seed)
-                    if experiment.normalization == "static"
-                    else None
-                ),
-                calibration_batch=experiment.settings.batch_size,
+                calibration=calibration,
+                calibration_batch=batch_size,
             ),
             plan,
             prepared.folder,
@@ -287,6 +286,8 @@ def train(prepared: Prepared) -> None:
             tier_of=lambda client: int(tier_of[client]),
             account=prepared.accounts.of_round,
         )
+    if calibration is not None:
+        weights = evaluation.calibrated(model, weights, calibration, batch_size)
     values = [*weights.trainable, *weights.non_trainable]
     results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
 

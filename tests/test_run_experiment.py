@@ -14,6 +14,7 @@ import portpicker
 import pytest
 
 import run_experiment
+from tff_partial import experiment
 from tff_partial.runtime import worker_process
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -351,3 +352,20 @@ def test_only_some_tiers_take_part(tmp_path):
     assert {row["clients_strong"] for row in rows(tmp_path / "out")} == {"2"}
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["average_capacity"] == 1.0
+
+
+def test_saved_weights_of_static_batch_norm_are_those_that_were_evaluated(tmp_path):
+    args = ["--task=mnist", "--algo=fedavg", "--data=embedded", "--model=four_conv_cnn"]
+    args += ["--width=0.05", "--normalization=static", "--clients=6", "--clients_per_round=2"]
+    args += ["--local_steps=3", "--rounds=2", f"--output_dir={tmp_path}"]
+    assert run_experiment.main(["run", *args]) == 0
+    settings = {"model": "four_conv_cnn", "width": 0.05, "clients": 6, "clients_per_round": 2}
+    task = experiment.create("mnist", "fedavg", normalization="static", overrides=settings)
+    data = experiment.load_data(task, "embedded", None, log=lambda line: None)
+    model = experiment.create_model(task, data).instantiate()
+    with np.load(tmp_path / "weights.npz") as arrays:
+        for variable, name in zip([*model.trainable, *model.statistics], arrays):
+            variable.assign(arrays[name])
+    logits = model.forward(model.preprocess(data.test_x), training=False)
+    loss = float(np.mean(model.losses(data.test_y.astype(np.int32), logits)))
+    assert loss == pytest.approx(float(rows(tmp_path)[-1]["test_loss"]), rel=1e-4)

@@ -131,6 +131,24 @@ def test_depends_on_nothing_but_the_trainable_weights_and_leaves_them_alone():
     assert all(np.array_equal(b, w) for b, w in zip(before, tiny.flat(weights)))
 
 
+@pytest.mark.parametrize("name", SPECS)
+def test_calibrated_weights_are_those_of_the_evaluation(name):
+    """In TFF's own evaluation, which knows nothing of calibration, as well."""
+    spec = SPECS[name]
+    weights, (x, y), (calibration, _) = _weights(spec), _data(spec, 31), _data(spec, 23)
+    found = evaluation.calibrated(spec, weights, calibration, 5)
+    for a, b in zip(weights.trainable, found.trainable):
+        np.testing.assert_array_equal(a, b)
+    batches = np.array_split(calibration, 5)
+    loss, _ = _expected(x, y, weights.trainable, batches)
+    model = spec.to_tff_model()
+    assign = zip(tiny.flat(found), [*model.trainable_variables, *model.non_trainable_variables])
+    for value, variable in assign:
+        variable.assign(value)
+    output = model.forward_pass((tf.constant(x), tf.constant(y, tf.int32)), training=False)
+    np.testing.assert_allclose(output.loss, loss, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("calibration", "received"), [(None, "None"), (np.zeros((0, 5), np.float32), "0 examples")]
 )

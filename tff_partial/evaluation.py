@@ -8,7 +8,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
-from tff_partial.lazy import tf
+from tff_partial.lazy import tf, tff
 from tff_partial.model_spec import Model, ModelSpec
 
 
@@ -73,6 +73,26 @@ def build(
     pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
     calibrate = _build_calibrate(model, calibration, calibration_batch, pool)
     return evaluate
+
+
+def calibrated(spec: ModelSpec, weights: Any, examples: np.ndarray, batch_size: int = 100) -> Any:
+    """The weights with the statistics of static batch normalisation that `build` evaluates with.
+
+    What is handed on as the final model: training leaves these statistics as they were initialised.
+
+    Args:
+      spec: The model.
+      weights: Its `tff.learning.models.ModelWeights`.
+      examples: `calibration` of `build`.
+      batch_size: `calibration_batch` of `build`.
+    """
+    model = spec.instantiate()
+    model.assign(weights)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        _build_calibrate(model, examples, batch_size, pool)()
+    return tff.learning.models.ModelWeights(
+        list(weights.trainable), [variable.numpy() for variable in model.statistics]
+    )
 
 
 def _build_calibrate(

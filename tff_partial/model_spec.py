@@ -92,8 +92,9 @@ class ModelSpec:
     def to_tff_model(self) -> Any:
         """A `tff.learning.models.VariableModel`, for TFF's own evaluation.
 
-        Its weights are those of this project's processes; it takes batches (x, y) of examples as
-        clients hold them, `preprocess` included.
+        Its weights are those of this project's processes, for static batch normalisation after
+        `evaluation.calibrated`; it takes batches (x, y) of examples as clients hold them,
+        `preprocess` included.
         """
         model = self.instantiate()
         with _keras_of_tf2():
