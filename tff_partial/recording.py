@@ -78,15 +78,16 @@ def in_memory(recorder: Recorder, record: Any) -> Any:
     num_examples = tf.shape(data)[0]
     batches = _Batches(num_examples, recorder.batch_size)
     traced = _trace(all_steps, data)
-    # One tensor that is filled batch by batch.
-    empty = [tf.zeros([num_examples, *t.shape[1:]], t.dtype) for t in traced.outputs]
+    # One tensor that is filled batch by batch, in place: `tensor_scatter_nd_update` would copy all
+    # of it every time. Nothing reads it before the loop is done.
+    empty = [_empty([num_examples, *t.shape[1:]], t.dtype) for t in traced.outputs]
 
     def body(i: Any, *found: Any) -> Any:
         recorder.set_seed(record, i)
         start, stop = batches.bounds(i)
-        places = tf.range(start, stop)[:, tf.newaxis]
+        rows = tf.range(start, stop)
         values = tf.nest.flatten(traced(data[start:stop]))
-        return (i + 1, *(tf.tensor_scatter_nd_update(f, places, v) for f, v in zip(found, values)))
+        return (i + 1, *(tf.raw_ops.InplaceUpdate(x=f, i=rows, v=v) for f, v in zip(found, values)))
 
     _, *found = _loop(batches.count, body, *empty)
     return tf.nest.pack_sequence_as(traced.structured_outputs, found)
@@ -159,6 +160,12 @@ def _loop(count: Any, body: Callable[..., Any], *values: Any) -> Any:
     return tf.while_loop(
         lambda i, *_: i < count, body, (tf.constant(0), *values), parallel_iterations=1
     )
+
+
+def _empty(shape: Sequence[Any], dtype: Any) -> Any:
+    """A tensor of its own; that of `tf.zeros` may be a constant, which others share."""
+    found = tf.raw_ops.Empty(shape=tf.stack(shape), dtype=dtype)
+    return tf.ensure_shape(found, [None, *shape[1:]])
 
 
 def _trace(function: Callable[[Any], Any], data: Any) -> Any:
