@@ -2,8 +2,10 @@
 
     python -m benchmarks.tiers [--rounds=7] [--json=FILE]
 
-Prints: the time of a local round (forward pass once, ten steps) and of its parts, the analogue of
-EmbracingFL's table 8; the time of a round of 16 strong and 112 weak clients, 32 at a time, against
+Prints: the time of a local round (forward pass once, ten steps) with a client on every core, as
+rounds with more clients than cores have it, and of a client alone, whose backward pass then spreads
+over idle cores and whose forward pass cannot; the time of its parts, the analogue of EmbracingFL's
+table 8; the time of a round of 16 strong and 112 weak clients, 32 at a time, against
 an all-strong one; and the peak memory of a local round, each in a process of its own, above what
 that process has used before. Random data: what is measured does not depend on what is learnt.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import functools
 import json
 import os
 import statistics
@@ -67,20 +70,24 @@ def create(model_name: str) -> tuple[Any, Any, Any]:
     return spec, local, (x, rng.integers(0, classes, examples).astype(np.int32))
 
 
-def median_seconds(run: Callable[[], Any], rounds: int) -> float:
-    run()
-    times = []
-    for _ in range(rounds):
-        started = time.perf_counter()
+def median_seconds(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """The median time of each; they take turns, so that other work disturbs all of them alike."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for run in runs.values():
         run()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times)
+    for _ in range(rounds):
+        for name, run in runs.items():
+            started = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - started)
+    return {name: statistics.median(found) for name, found in times.items()}
 
 
 def rounds_of_tiers(rounds: int) -> dict[str, float]:
-    """Seconds of rounds with one client of each tier, and of 32 clients."""
+    """Seconds of rounds with a client of a tier on every core, with one client, and with 32."""
     from tff_partial import records, runtime
     from tff_partial.algorithms import embracing
+    from tff_partial.runtime import in_process
 
     runtime.set_default()
     spec, local, (x, y) = create("resnet20")
@@ -88,28 +95,32 @@ def rounds_of_tiers(rounds: int) -> dict[str, float]:
     state = process.initialize()
     clients = [records.create_record(x, y, tier=tier) for tier in range(3)]
 
-    def seconds(cohort: list[Any], count: int) -> float:
-        return median_seconds(lambda: process.next(state, cohort), count)
+    def seconds(cohorts: dict[str, list[Any]], count: int) -> dict[str, float]:
+        runs = {name: functools.partial(process.next, state, c) for name, c in cohorts.items()}
+        return median_seconds(runs, count)
 
-    found = {f"round, {tier}": seconds([clients[i]], rounds) for i, tier in enumerate(TIERS)}
-    found["round of 32 strong"] = seconds([clients[0]] * 32, max(rounds // 3, 1))
-    mixed = [clients[0]] * 4 + [clients[2]] * 28
-    found["round of 4 strong and 28 weak"] = seconds(mixed, max(rounds // 3, 1))
-    return found
+    cores = in_process.available_cores()
+    named = list(zip(TIERS, clients))
+    few = {f"round, {tier}": [client] * cores for tier, client in named}
+    few |= {f"alone, {tier}": [client] for tier, client in named}
+    many = {
+        "round of 32 strong": [clients[0]] * 32,
+        "round of 4 strong and 28 weak": [clients[0]] * 4 + [clients[2]] * 28,
+    }
+    return seconds(few, rounds) | seconds(many, max(rounds // 3, 1))
 
 
 def passes_of_tiers(rounds: int) -> dict[str, float]:
     """Seconds of one batch: forward pass, record and backward pass of each tier."""
-    import tensorflow as tf
-
     from tff_partial import costs, parts, recording
+    from tff_partial.lazy import tf  # TensorFlow itself, imported before, would run without oneDNN
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     spec, local, (x, y) = create("resnet20")
     model = spec.instantiate()
     size = local.batch_size
     batch, labels = tf.constant(x[:size]), tf.constant(y[:size])
-    found = {}
+    runs: dict[str, Callable[[], Any]] = {}
     for tier in TIERS:
         cut = costs.cut_of(tier, spec, size)
         steps = costs.forward_steps(spec, cut, size)
@@ -132,11 +143,13 @@ def passes_of_tiers(rounds: int) -> dict[str, float]:
                 loss = tf.reduce_mean(model.losses(labels, part.forward(inputs)))
             return tape.gradient(loss, part.variables)
 
-        once = 0.0 if tier == "strong" else median_seconds(record, 5 * rounds)
-        tail = median_seconds(forward, 5 * rounds)
-        found[f"record, {tier}"] = once
-        found[f"forward, {tier}"] = tail
-        found[f"backward, {tier}"] = median_seconds(step, 5 * rounds) - tail
+        if tier != "strong":
+            runs[f"record, {tier}"] = record
+        runs[f"forward, {tier}"] = forward
+        runs[f"backward, {tier}"] = step
+    found = median_seconds(runs, 5 * rounds)
+    for tier in TIERS:
+        found[f"backward, {tier}"] -= found[f"forward, {tier}"]
     return found
 
 
