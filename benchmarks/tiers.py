@@ -38,8 +38,9 @@ BARS = {
 
 
 # Blocks go back to the system when they are freed, so that the peak is of what is in use: oneDNN's
-# allocator keeps them, as does the C library's for all but large ones.
-_EXACT_MEMORY = {"TF_ENABLE_ONEDNN_OPTS": "0", "MALLOC_MMAP_THRESHOLD_": "65536"}
+# allocator keeps them, as does the C library's for all but large ones. The state of an LSTM after a
+# word, of which a step keeps thousands, has 32 KB.
+_EXACT_MEMORY = {"TF_ENABLE_ONEDNN_OPTS": "0", "MALLOC_MMAP_THRESHOLD_": "16384"}
 
 
 def create(model_name: str) -> tuple[Any, Any, Any]:
