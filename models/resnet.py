@@ -30,6 +30,20 @@ def conv2d(
     )
 
 
+def projection_conv(
+    name: str, filters: int, stride: int, normalization: str, x: tf.Tensor
+) -> tf.Tensor:
+    """A 1x1 convolution of every `stride`-th position.
+
+    Not a convolution with a stride: for few channels and with one thread, the gradient of that one
+    overwrites memory in TensorFlow 2.14's oneDNN. The result is the same, and faster.
+    """
+    if stride > 1:
+        pick = tf.keras.layers.AveragePooling2D(1, stride, padding="same", name=f"{name}_pick")
+        x = pick(x)
+    return conv2d(name, filters, 1, 1, normalization)(x)
+
+
 def residual(
     name: str, filters: int, stride: int, projection: bool, normalization: str, gamma: str
 ) -> Block:
@@ -39,16 +53,21 @@ def residual(
     its shortcut.
     """
 
-    def conv_norm(suffix: str, x: Any, kernel: int, stride: int, gamma: str = "ones") -> Any:
-        x = conv2d(f"{name}_conv{suffix}", filters, kernel, stride, normalization)(x)
+    def conv(suffix: str, x: Any, stride: int = 1) -> Any:
+        return conv2d(f"{name}_conv{suffix}", filters, 3, stride, normalization)(x)
+
+    def normalized(suffix: str, x: Any, gamma: str = "ones") -> Any:
         return blocks.apply(norm.layers(normalization, f"{name}_norm{suffix}", filters, gamma), x)
 
     def make(shape: Shape) -> tf.keras.Model:
         x = tf.keras.Input(shape)
-        y = conv_norm("1", x, 3, stride)
+        y = normalized("1", conv("1", x, stride))
         y = tf.keras.layers.ReLU(name=f"{name}_relu1")(y)
-        y = conv_norm("2", y, 3, 1, gamma)
-        shortcut = conv_norm("_shortcut", x, 1, stride) if projection else x
+        y = normalized("2", conv("2", y), gamma)
+        shortcut = x
+        if projection:
+            shortcut = projection_conv(f"{name}_conv_shortcut", filters, stride, normalization, x)
+            shortcut = normalized("_shortcut", shortcut)
         y = tf.keras.layers.Add(name=f"{name}_add")([y, shortcut])
         return tf.keras.Model(x, tf.keras.layers.ReLU(name=f"{name}_relu2")(y), name=name)
 
@@ -73,7 +92,7 @@ def preact_residual(
         y = conv2d(f"{name}_conv1", filters, 3, stride, normalization)(a)
         y = conv2d(f"{name}_conv2", filters, 3, 1, normalization)(norm_relu(2, y))
         if projection:
-            x_or_a = conv2d(f"{name}_conv_shortcut", filters, 1, stride, normalization)(a)
+            x_or_a = projection_conv(f"{name}_conv_shortcut", filters, stride, normalization, a)
         else:
             x_or_a = x
         return tf.keras.Model(x, tf.keras.layers.Add(name=f"{name}_add")([y, x_or_a]), name=name)

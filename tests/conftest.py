@@ -6,9 +6,11 @@ import signal
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import pytest
-import tensorflow_federated as tff
 
+# First, as in run_experiment.py: it sets what TensorFlow reads when it is imported (oneDNN).
 from tff_partial import runtime
+
+import tensorflow_federated as tff  # isort: skip
 
 # A shell starts background jobs with SIGINT ignored, and processes of the tests would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -70,9 +70,10 @@ class Rounds:
         return flat(self.process.get_model_weights(self.state))
 
 
-def run(process, data, rounds, tiers=1):
+def run(process, data, rounds, state=None, tiers=1):
     """Runs rounds with all clients; returns the last state and the metrics of each round."""
     running = Rounds(process, data, tiers)
+    running.state = state or running.state
     for _ in range(rounds):
         running.next()
     return running.state, running.metrics
