@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tasks.federated import FederatedData
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_SCHEDULE = re.compile(rf"{_NUMBER}(?:\*{_NUMBER})?(?:,\d+:{_NUMBER})*")
+_SCHEDULE = re.compile(rf"{_NUMBER}(?:\*{_NUMBER})?(?:~{_NUMBER})?(?:,{_NUMBER}:{_NUMBER})*")
 
 
 class DataError(ValueError):
@@ -117,9 +117,9 @@ class Settings:
 
     def _check_schedule(self) -> None:
         text = self.learning_rate
-        rounds = [int(start) for start in re.findall(r",(\d+):", text)]
+        rounds = [float(start) for start in re.findall(rf",({_NUMBER}):", text)]
         rising = all(a < b for a, b in zip([0, *rounds], rounds))
-        form = "read like 0.1, 0.4,800:0.04 (rounds rising) or 0.1*0.998"
+        form = "read like 0.1, 0.4,800:0.04 (rounds rising), 0.1*0.998 or 0.4~5 (warm-up)"
         _require(_SCHEDULE.fullmatch(text) is not None and rising, "learning_rate", form, text)
 
     def _check_tiers(self) -> None:

@@ -190,13 +190,13 @@ class ClientCost:
         step = batch_size * (self.forward + self.backward) + self.update
         return self.record * examples + steps * step
 
-    def with_vectors(self, down: int = 0, up: int = 0) -> ClientCost:
+    def with_vectors(self, down: float = 0, up: float = 0) -> ClientCost:
         """The cost if so many vectors more, of a number for each parameter, go down and up."""
         vector = _BYTES * self.parameters
         return dataclasses.replace(
             self,
-            bytes_down=self.bytes_down + down * vector,
-            bytes_up=self.bytes_up + up * vector,
+            bytes_down=self.bytes_down + round(down * vector),
+            bytes_up=self.bytes_up + round(up * vector),
         )
 
 

@@ -67,9 +67,13 @@ class LocalTraining:
             raise ValueError(f"clip_norm must be positive. Received: clip_norm={self.clip_norm}")
         schedules.create(self.learning_rate)
 
+    def schedule(self) -> schedules.Schedule:
+        """eta as a schedule."""
+        return schedules.create(self.learning_rate)
+
     def rate(self, round_num: Any) -> Any:
         """eta in a round, as a float32 scalar tensor."""
-        return schedules.create(self.learning_rate)(round_num)
+        return self.schedule()(round_num)
 
     def num_steps(self, num_examples: Any) -> Any:
         """Local steps of a client with so many examples; none without any."""
@@ -114,9 +118,11 @@ class Momentum:
         self._variables, self._momentum = variables, local.momentum
         self._buffers = [model.buffer(v) for v in (variables if local.momentum else ())]
 
-    def reset(self) -> None:
-        for buffer in self._buffers:
-            buffer.assign(tf.zeros(buffer.shape, buffer.dtype), read_value=False)
+    def reset(self, values: Sequence[Any] = ()) -> None:
+        """Starts from these buffers, or from none."""
+        zeros = [tf.zeros(buffer.shape, buffer.dtype) for buffer in self._buffers]
+        for buffer, value in zip(self._buffers, values or zeros):
+            buffer.assign(value, read_value=False)
 
     def apply(self, gradients: Sequence[Any], learning_rate: Any) -> None:
         if not self._momentum:
@@ -130,11 +136,13 @@ class Momentum:
 
 
 def build(model: Model, part: Part, local: LocalTraining) -> Callable[..., Any]:
-    """Returns the local loop `train(initial_weights, record, learning_rate, gradient_fn) -> sums`.
+    """Returns the local loop `train(initial_weights, record, learning_rate, ...) -> sums`.
 
     To be called inside a `tf.function`. It leaves the trained weights in the model's variables
     and returns the sums of loss, correct predictions and examples over its steps, as float32
-    scalars.
+    scalars. The rate may be a function of the step. `gradient_fn` is an algorithm's own change of
+    the gradient. Where a round is run in pieces, `steps` are the first step of a piece and the
+    one after its last, and `momentum` what the piece before left in the model's buffers.
     """
     variables = part.variables
     optimizer = Momentum(model, variables, local)
@@ -164,20 +172,24 @@ def build(model: Model, part: Part, local: LocalTraining) -> Callable[..., Any]:
         record: Any,
         learning_rate: Any,
         gradient_fn: Optional[GradientFn] = None,
+        steps: Optional[tuple[Any, Any]] = None,
+        momentum: Sequence[Any] = (),
     ) -> Any:
         model.assign(initial_weights)
-        optimizer.reset()
+        optimizer.reset(momentum)
         initial = [initial_weights.trainable[i] for i in positions]
+        by_step = callable(learning_rate)
         inputs = part.prepare(record)
         order = BatchOrder(local, tf.shape(record["y"])[0], record["seed"])
         sums = tf.zeros([3])
-        for step in tf.range(order.num_steps):
+        first, stop = (0, order.num_steps) if steps is None else steps
+        for step in tf.range(first, tf.minimum(stop, order.num_steps)):
             if model.is_random:
                 model.set_seed(record["seed"] + tf.stack([step + 1, 0]))
             indices = order.indices(step)
             x, y = part.batch(inputs, indices), tf.gather(record["y"], indices)
             grads, step_sums = gradients(x, y, initial, gradient_fn)
-            optimizer.apply(grads, learning_rate)
+            optimizer.apply(grads, learning_rate(step) if by_step else learning_rate)
             sums += step_sums
         return collections.OrderedDict(loss=sums[0], correct=sums[1], examples=sums[2])
 

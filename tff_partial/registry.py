@@ -15,8 +15,11 @@ from tff_partial.algorithms import (
     fedprox,
     fedumf,
     fedumf_feddc,
+    partial_averaging,
+    periodic_averaging,
     prefix,
     scaffold,
+    vrl_sgd,
 )
 
 
@@ -71,5 +74,14 @@ ALGORITHMS: dict[str, Algorithm] = {
     "scaffold": _entry(scaffold, "control variates take out the clients' drift", "fedumf_appendix"),
     "feddyn": _entry(feddyn, "each client's objective is corrected by its past", "fedumf_appendix"),
     "feddc": _entry(feddc, "clients learn their drift and correct it", "fedumf_appendix"),
+    "partial_averaging": _entry(
+        partial_averaging,
+        "another subset of the parameters is averaged each step",
+        "partial_averaging",
+    ),
+    "periodic_averaging": _entry(
+        periodic_averaging, "local models are averaged every tau steps", "partial_averaging"
+    ),
+    "vrl_sgd": _entry(vrl_sgd, "periodic averaging, variance reduced", "partial_averaging"),
     "fedumf_feddc": _entry(fedumf_feddc, "FedUMF and FedDC combined", "fedumf_appendix"),
 }

@@ -2,9 +2,12 @@
 
     value(r) = initial * decay**r                    for r before the first change
              = change value * decay**(r - change)    from a change on
+    times min(1, (r + step) / warm_up)
 
 Written as text: `0.1` (constant), `0.4,800:0.04,900:0.004` (0.04 from round 800 on),
-`0.1*0.998` (decayed by 0.998 every round). Rounds count from 0.
+`0.1*0.998` (decayed by 0.998 every round), `0.4~5,800:0.04` (rising to 0.4 over the first 5
+rounds). Rounds count from 0. Algorithms that ask for the value of each of the K steps of a round
+do so at round + k/K, step = 1/K: then decay, changes and warm-up may lie within a round (`0.4~6.1`).
 """
 
 from __future__ import annotations
@@ -23,28 +26,34 @@ class Schedule:
       initial: The value in round 0.
       changes: Pairs (round, value), rounds ascending: the value from that round on.
       decay: Factor applied every round since the last change.
+      warm_up: Rounds over which the value rises in proportion; 0 for none.
     """
 
     initial: float
-    changes: tuple[tuple[int, float], ...] = ()
+    changes: tuple[tuple[float, float], ...] = ()
     decay: float = 1.0
+    warm_up: float = 0.0
 
     def __post_init__(self) -> None:
         values = [self.initial, self.decay, *(value for _, value in self.changes)]
         if not all(0 < value < float("inf") for value in values):
             raise ValueError(f"a schedule must have positive values. Received: {self}")
-        rounds = [0, *(at for at, _ in self.changes)]
+        if not 0 <= self.warm_up < float("inf"):
+            raise ValueError(f"a schedule's warm-up must not be negative. Received: {self}")
+        rounds = [0.0, *(at for at, _ in self.changes)]
         if any(later <= earlier for earlier, later in zip(rounds, rounds[1:])):
             raise ValueError(f"a schedule's rounds must be ascending. Received: {self}")
 
-    def __call__(self, round_num: Any) -> Any:
+    def __call__(self, round_num: Any, step: float = 1.0) -> Any:
         """The value in a round, as a float32 scalar tensor (`round_num` may be one too)."""
-        start, value = tf.constant(0), tf.constant(self.initial, tf.float32)
-        round_num = tf.convert_to_tensor(round_num, tf.int32)
+        start, value = tf.constant(0.0), tf.constant(self.initial, tf.float32)
+        round_num = tf.cast(round_num, tf.float32)
         for at, changed in self.changes:
-            start = tf.where(round_num >= at, at, start)
+            start = tf.where(round_num >= at, float(at), start)
             value = tf.where(round_num >= at, changed, value)
-        return value * self.decay ** tf.cast(round_num - start, tf.float32)
+        if self.warm_up:
+            value *= tf.minimum(1.0, (round_num + step) / self.warm_up)
+        return value * self.decay ** (round_num - start)
 
 
 def create(value: Union[Schedule, float, str]) -> Schedule:
@@ -57,11 +66,18 @@ def create(value: Union[Schedule, float, str]) -> Schedule:
         return value
     try:
         first, *changes = str(value).split(",")
+        first, _, warm_up = first.partition("~")
         initial, _, decay = first.partition("*")
-        pairs = tuple((int(at), float(to)) for at, to in (c.split(":") for c in changes))
-        return Schedule(float(initial), pairs, float(decay) if decay else 1.0)
+        pairs = tuple((float(at), float(to)) for at, to in (c.split(":") for c in changes))
+        return Schedule(
+            float(initial),
+            pairs,
+            float(decay) if decay else 1.0,
+            float(warm_up) if warm_up else 0.0,
+        )
     except ValueError as error:
         raise ValueError(
-            "a schedule must be a positive number, 'initial*decay' or 'initial,round:value,...'. "
+            "a schedule must be a positive number, 'initial*decay' or 'initial,round:value,...', "
+            "the first with '~warm_up' if it rises. "
             f"Received: {value!r}"
         ) from error

@@ -1,0 +1,58 @@
+"""Partial model averaging: a different subset of the parameters is averaged after every local step.
+
+Lee et al., Partial model averaging in federated learning (papers/partial_averaging.txt):
+
+    for k = 1 to K:                                                             (algorithm 1)
+        every client i:  x_i <- x_i - eta * g(x_i)
+        j <- k mod tau
+        u_j <- mean over the clients of subset j of x_i
+        every client i:  subset j of x_i <- u_j
+    return the mean of x_i
+
+tau is `--local_steps`, a round is tau steps. With `rounds_active` = R, other clients become active every
+R rounds and take over the average (design 1) or the local models as they are (design 2, the
+paper's choice). Against periodic averaging every 10 steps the paper uses tau = 11 and R = 10:
+`cost` counts a whole model more every R rounds, so that both send the same.
+
+Differences from the paper: subsets are numbered from 0. Momentum and batch-norm statistics stay
+local, the paper averages parameters only; both are averaged for the model that is evaluated (the
+statistics) or start anew when other clients become active (the momentum). Batches are shuffled anew
+every round. Momentum has Keras's form, as in the paper's TensorFlow: it holds eta * v.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tff_partial import averaging_process, costs, subsets
+from tff_partial.model_spec import ModelSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class Params(averaging_process.AveragingParams):
+    """Hyperparameters of partial averaging.
+
+    Attributes:
+      partition: Subsets hold whole variables (`layer`) or channels of each (`channel`).
+    """
+
+    partition: str = "channel"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        subsets.owners(self.partition, [], 1)
+
+
+def build(model: ModelSpec, params: Params) -> averaging_process.AveragingProcess:
+    """Returns the process."""
+    tau, shapes = params.interval(), averaging_process.shapes_of(model)
+    layout = subsets.Layout(shapes, subsets.owners(params.partition, shapes, tau), tau)
+    every_step = [(step, step + 1, step) for step in range(tau)]
+    return averaging_process.build(model, params, averaging_process.Rules(layout, every_step))
+
+
+def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+    """What a round costs a client: its share of handing the models over included."""
+    whole = costs.whole(model, params.local.batch_size)
+    share = 1 / params.rounds_active if params.rounds_active else 0
+    return whole.with_vectors(down=share, up=share)

@@ -1,0 +1,36 @@
+"""Periodic model averaging (local SGD): the baseline of papers/partial_averaging.txt.
+
+    for k = 1 to K:
+        every client i:  x_i <- x_i - eta * g(x_i)
+        if k mod tau = 0:
+            every client i:  x_i <- mean over the clients of x_i
+
+The same loop as `partial_averaging` with another schedule; tau is `--local_steps`. Momentum and
+batch-norm statistics stay on the clients, unlike in `fedavg`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tff_partial import averaging_process, costs
+from tff_partial.model_spec import ModelSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class Params(averaging_process.AveragingParams):
+    """Hyperparameters of periodic averaging."""
+
+    design: int = 1
+
+
+def build(model: ModelSpec, params: Params) -> averaging_process.AveragingProcess:
+    """Returns the process."""
+    layout = averaging_process.whole_model(model)
+    rules = averaging_process.Rules(layout, [(0, params.interval(), 0)])
+    return averaging_process.build(model, params, rules)
+
+
+def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+    """What a round costs a client; new active clients get the average anyway."""
+    return costs.whole(model, params.local.batch_size)
