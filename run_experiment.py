@@ -115,7 +115,7 @@ def _definers(values: flags.FlagValues) -> tuple[Any, Any, Any]:
 def param_fields(params: type) -> dict[str, Any]:
     """Name -> type of the hyperparameters that are flags."""
     hints = typing.get_type_hints(params)
-    derived = ("local", "tiers", "population")  # from flags of every algorithm
+    derived = ("local", "tiers", "population", "active")  # from flags of every algorithm
     names = [field.name for field in dataclasses.fields(params) if field.name not in derived]
     return {name: _plain_type(hints[name]) for name in names}
 

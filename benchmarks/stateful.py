@@ -19,7 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
-from typing import Any, Callable
+from typing import Any
 
 # At most so many times FedAvg's round, or the round itself.
 BARS = {
@@ -53,7 +53,7 @@ class Stepper:
         process = entry.build(work.spec(), entry.params(local=work.local, **given))
         self._data = Clients(work.client_data(), num_clients)
         plan = training.Plan(rounds=10**6, clients_per_round=SELECTED)
-        self.clients = training.create_clients(process, plan, folder)
+        self.clients = training.create_clients(process, plan, folder, self._sample)
         self.clients.restore(0)
         self.state, self.done = process.initialize(), 0
         self._create_record = records.create_record
@@ -71,10 +71,9 @@ class Stepper:
     def seconds(self) -> float:
         """Runs a round; its time, what the store takes included."""
         started = time.perf_counter()
-        upcoming: Callable[[], Any] = lambda: self._sample(self.done + 1)  # noqa: E731
         everyone = range(self._data.num_clients)
-        selected = self._sample(self.done)
-        output = self.clients.next(self.state, selected, upcoming, everyone, self._record)
+        selected = self.clients.cohort(self.done)
+        output = self.clients.next(self.state, self.done, selected, everyone, self._record)
         self.state, self.done = output.state, self.done + 1
         self.clients.put(output, self.done)
         return time.perf_counter() - started

@@ -10,9 +10,9 @@ steps whose subset is the whole model. A client's state is its local model, its 
 batch-norm statistics; only parameters are averaged while training. The model that is evaluated is
 the mean of the local models (and of their statistics) after the round.
 
-The computations `begin`, `advance`, `finish` and `measure` have at most one aggregation each. A round
-is one TFF computation that calls them in turn, values staying in the runtime; `one_step` calls them
-one by one, for TFF's context of several remote workers, which admits one aggregation.
+The computations `begin`, `advance`, `finish` and `measure` have at most one aggregation each. A
+round is one TFF computation that calls them in turn, values staying in the runtime; `one_step`
+calls them one by one, for TFF's context of several remote workers, which admits one aggregation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Callable, Optional
+from typing import Any, Callable, ClassVar, Optional
 
 import numpy as np
 
@@ -45,23 +45,34 @@ class AveragingParams(stateful_process.StatefulParams):
     """Hyperparameters of algorithms whose local models persist.
 
     Attributes:
-      rounds_active: After so many rounds other clients become active; 0: never.
+      rounds_active: After so many rounds other clients become active; 0: never. By default 1, 10
+        for partial averaging, unless all clients are active anyway: then never.
       design: They take over the average (1), or each one of the local models as it is (2).
       one_step: Whether every step is a TFF computation of its own.
+      active: Number of clients that are active at a time.
     """
 
-    rounds_active: int = 0
+    rounds_active: Optional[int] = None
     design: int = 2
     one_step: bool = False
+    active: Optional[int] = None
+    DEFAULT_ROUNDS_ACTIVE: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rounds_active < 0:
+        if self.rounds_active is not None and self.rounds_active < 0:
             raise ValueError(
                 f"rounds_active must not be negative. Received: rounds_active={self.rounds_active}"
             )
         if self.design not in DESIGNS:
             raise ValueError(f"design must be one of {DESIGNS}. Received: design={self.design}")
+
+    def period(self) -> int:
+        """After so many rounds other clients become active; 0: never."""
+        if self.rounds_active is not None:
+            return self.rounds_active
+        everybody = self.active is None or self.active == self.population
+        return 0 if everybody else self.DEFAULT_ROUNDS_ACTIVE
 
     def interval(self) -> int:
         """tau, the number of local steps of a round."""
@@ -115,7 +126,7 @@ def build(model: ModelSpec, params: AveragingParams, rules: Rules) -> AveragingP
     built = AveragingProcess(pieces.initialize, round_fn, pieces.initial_client_state, {}, _nobody)
     if params.one_step:
         built.next = pieces.build_steps()
-    built.rounds_active, built.design = params.rounds_active, params.design
+    built.rounds_active, built.design = params.period(), params.design
     built.measure_losses = pieces.build_losses()
     return built
 
@@ -180,7 +191,7 @@ class _Pieces:
 
         self.initialize = initialize
         self._state_type = initialize.type_signature.result.member
-        self.begin = self._build_begin()
+        self.begin = self._build_begin() if params.period() else None
         self.advance = self._build_advance()
         self.finish = self._build_finish()
         self.measure = self._build_measure()
@@ -200,7 +211,7 @@ class _Pieces:
             if params.design == 1:
                 fresh["parameters"] = rules.layout.flatten(weights.trainable)
                 fresh["statistics"] = _flatten(weights.non_trainable)
-            new = tf.equal(round_num % params.rounds_active, 0)
+            new = tf.equal(round_num % params.period(), 0)
             value = tf.cond(new, lambda: fresh, lambda: value)
             return collections.OrderedDict(client, value=value)
 
@@ -417,7 +428,7 @@ class _Pieces:
     def build_round(self) -> Any:
         """The round as one computation."""
         pieces, interval = self, self._interval
-        begins = self._params.rounds_active > 0
+        begins = self._params.period() > 0
 
         @tff.tensorflow.computation
         def no_average() -> Any:
@@ -500,7 +511,7 @@ class _Pieces:
                 return sorted(found, key=lambda c: order[int(c["client_id"])])
 
             weights, round_num = state.global_model_weights, np.int32(state.client_work)
-            if self._params.rounds_active:
+            if self._params.period():
                 clients = sort(self.begin(weights, round_num, clients))
             average, averaged = np.zeros(self._rules.layout.width, np.float32), NOTHING
             aggregator, sums = state.aggregator, []

@@ -42,7 +42,7 @@ class ClientStates:
         if cache is not None and cache < 1:
             raise ValueError(f"cache must be a positive number of clients. Received: cache={cache}")
         self._folder, self._limit = folder, cache
-        self._structure = initial
+        self.initial = self._structure = initial
         self._initial = [np.asarray(value) for value in tf.nest.flatten(initial)]
         self._cache: collections.OrderedDict[int, _State] = collections.OrderedDict()
         self._unwritten: dict[int, int] = {}  # client id -> round

@@ -134,6 +134,8 @@ def create_params(experiment: Experiment) -> Any:
         given["tiers"] = tuple(tier.name for tier in tiers_of(experiment))
     if algorithm.is_stateful:
         given["population"] = settings.clients
+    if algorithm.keeps_models:
+        given["active"] = settings.clients_per_round
     return algorithm.params(local=local, **given, **experiment.params)
 
 

@@ -37,6 +37,7 @@ class Algorithm:
       has_tiers: Whether clients of different tiers are treated differently.
       is_stateful: Whether clients keep something between rounds; `build` returns a
         `StatefulProcess` then, else a `tff.learning.templates.LearningProcess`.
+      keeps_models: Whether it is the local models that they keep, being active for some rounds.
     """
 
     build: Callable[[Any, Any], Any]
@@ -46,6 +47,7 @@ class Algorithm:
     paper: str = ""
     has_tiers: bool = False
     is_stateful: bool = False
+    keeps_models: bool = False
 
 
 def _entry(module: Any, title: str, paper: str = "") -> Algorithm:
@@ -58,6 +60,7 @@ def _entry(module: Any, title: str, paper: str = "") -> Algorithm:
         paper,
         has_tiers="tiers" in fields,
         is_stateful="population" in fields,
+        keeps_models="active" in fields,
     )
 
 

@@ -7,7 +7,7 @@
 Written as text: `0.1` (constant), `0.4,800:0.04,900:0.004` (0.04 from round 800 on),
 `0.1*0.998` (decayed by 0.998 every round), `0.4~5,800:0.04` (rising to 0.4 over the first 5
 rounds). Rounds count from 0. Algorithms that ask for the value of each of the K steps of a round
-do so at round + k/K, step = 1/K: then decay, changes and warm-up may lie within a round (`0.4~6.1`).
+do so at round + k/K, step = 1/K: decay, changes and warm-up may lie within a round (`0.4~6.1`).
 """
 
 from __future__ import annotations

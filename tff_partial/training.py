@@ -124,7 +124,12 @@ def _rounds(
     population = data.num_clients if plan.participants is None else plan.participants
     everyone = range(data.num_clients) if plan.participants is None else plan.participants.tolist()
     state = process.initialize()
-    clients = create_clients(process, plan, outputs.folder)
+
+    def sample(period: int) -> list[int]:
+        ids = sample_clients(population, plan.clients_per_round, period, plan.seed)
+        return [int(i) for i in ids]
+
+    clients = create_clients(process, plan, outputs.folder, sample)
     done, state = outputs.restore(state, clients)
     output = None
     on_round(done, {})
@@ -139,19 +144,15 @@ def _rounds(
         x, y = data.client(client_id)
         return records.create_record(x, y, client_id, plan.seed, tier_of(client_id))
 
-    def sample(round_num: int) -> list[int]:
-        ids = sample_clients(population, plan.clients_per_round, round_num, plan.seed)
-        return [int(i) for i in ids]
-
     with _StopSignals() as stop:
         try:
             for round_num in range(done, plan.rounds):
                 started = time.monotonic()
-                in_time, columns = account(sample(round_num))
-                upcoming = functools.partial(sample, round_num + 1)
-                result = clients.next(state, list(in_time), upcoming, everyone, record)
+                in_time, columns = account(clients.cohort(round_num))
+                result = clients.next(state, round_num, list(in_time), everyone, record)
                 tests = {}
                 if _is_due(round_num + 1, plan.eval_every, plan.rounds):
+                    columns = {**columns, **clients.measure(result, record)}
                     tests = {
                         label: evaluate(get_weights(result.state))
                         for label, get_weights in clients.models.items()
@@ -192,30 +193,41 @@ def _row(
     return collections.OrderedDict(**trained, **tested, seconds=round(seconds, 4), **columns)
 
 
-def create_clients(process: Any, plan: Plan, folder: str) -> _Stateless:
+def create_clients(
+    process: Any, plan: Plan, folder: str, sample: Callable[[int], list[int]]
+) -> _Stateless:
     """How the loop calls the process, and where its clients' states are kept."""
-    if hasattr(process, "initial_client_state"):
-        return _Stateful(process, plan, os.path.join(folder, "client_states"))
-    return _Stateless(process)
+    if not hasattr(process, "initial_client_state"):
+        return _Stateless(process, sample)
+    kind = _Active if hasattr(process, "rounds_active") else _Stateful
+    return kind(process, sample, plan, os.path.join(folder, "client_states"))
 
 
 class _Stateless:
     """How the loop calls a `LearningProcess`."""
 
-    def __init__(self, process: Any) -> None:
-        self._process = process
+    def __init__(self, process: Any, sample: Callable[[int], list[int]]) -> None:
+        self._process, self._sample = process, sample
         self.models = {"": process.get_model_weights}
+
+    def cohort(self, round_num: int) -> list[int]:
+        """Who is drawn."""
+        return self._sample(round_num)
 
     def next(
         self,
         state: Any,
+        round_num: int,
         selected: list[int],
-        upcoming: Callable[[], Sequence[int]],
         everyone: Sequence[int],
         record: Callable[[int], Any],
     ) -> Any:
         """Runs a round."""
         return self._process.next(state, [record(i) for i in selected or [NOBODY]])
+
+    def measure(self, output: Any, record: Callable[[int], Any]) -> Mapping[str, Any]:
+        """Further columns of a round that is evaluated."""
+        return {}
 
     def put(self, output: Any, done: int) -> None:
         """Keeps what clients keep. Can be repeated."""
@@ -233,8 +245,10 @@ class _Stateless:
 class _Stateful(_Stateless):
     """How the loop calls a `StatefulProcess`, and keeps its clients' states."""
 
-    def __init__(self, process: Any, plan: Plan, folder: str) -> None:
-        super().__init__(process)
+    def __init__(
+        self, process: Any, sample: Callable[[int], list[int]], plan: Plan, folder: str
+    ) -> None:
+        super().__init__(process, sample)
         self.models |= {f"_{label}": get for label, get in process.other_models.items()}
         self._states = client_state.ClientStates(
             folder,
@@ -249,23 +263,62 @@ class _Stateful(_Stateless):
     def next(
         self,
         state: Any,
+        round_num: int,
         selected: list[int],
-        upcoming: Callable[[], Sequence[int]],
         everyone: Sequence[int],
         record: Callable[[int], Any],
     ) -> Any:
-        ids = [*selected, *self._process.unselected(selected, upcoming(), everyone)] or [NOBODY]
+        upcoming = self._sample(round_num + 1)
+        ids = [*selected, *self._process.unselected(selected, upcoming, everyone)] or [NOBODY]
         # Runtimes keep an executor for each size of a cohort: let there be few.
         ids += [NOBODY] * (-len(ids) % self._cohort)
         uploads = [i < len(selected) for i in range(len(ids))]
-        states = self._process.client_states(ids, uploads, map(self._states.get, ids))
+        values = [self._states.get(self._source(i, round_num)) for i in ids]
+        states = self._process.client_states(ids, uploads, values)
         return self._process.next(state, states, [record(i) for i in ids])
+
+    def _source(self, client: int, round_num: int) -> int:
+        """Whose state a client starts the round from."""
+        return client
 
     def put(self, output: Any, done: int) -> None:
         if output is not None:
             found = client_state.by_id(output.client_states)
             found.pop(NOBODY, None)
             self._states.put(found, done)
+
+
+class _Active(_Stateful):
+    """The same for an `AveragingProcess`: clients stay active for some rounds.
+
+    Those of the next period take over what those of the last one kept, the first from the first
+    and so on; afterwards the latter keep nothing.
+    """
+
+    def cohort(self, round_num: int) -> list[int]:
+        rounds = self._process.rounds_active
+        return self._sample(round_num // rounds if rounds else 0)
+
+    def _source(self, client: int, round_num: int) -> int:
+        if not self._takes_over(round_num) or client == NOBODY:
+            return client
+        return self.cohort(round_num - 1)[self.cohort(round_num).index(client)]
+
+    def _takes_over(self, round_num: int) -> bool:
+        rounds = self._process.rounds_active
+        return bool(rounds) and round_num > 0 and round_num % rounds == 0
+
+    def put(self, output: Any, done: int) -> None:
+        super().put(output, done)
+        if output is not None and self._takes_over(done - 1):
+            now = set(self.cohort(done - 1))
+            left = [i for i in self.cohort(done - 2) if i not in now]
+            self._states.put({i: self._states.initial for i in left}, done)
+
+    def measure(self, output: Any, record: Callable[[int], Any]) -> Mapping[str, Any]:
+        data = [record(int(client["client_id"])) for client in output.client_states]
+        found = self._process.measure_losses(output.state, output.client_states, data)
+        return {name: float(value) for name, value in found.items()}
 
 
 class Outputs:

@@ -9,8 +9,8 @@ Lee et al., Partial model averaging in federated learning (papers/partial_averag
         every client i:  subset j of x_i <- u_j
     return the mean of x_i
 
-tau is `--local_steps`, a round is tau steps. With `rounds_active` = R, other clients become active every
-R rounds and take over the average (design 1) or the local models as they are (design 2, the
+tau is `--local_steps`, a round is tau steps. With `rounds_active` = R, other clients become active
+every R rounds and take over the average (design 1) or the local models as they are (design 2, the
 paper's choice). Against periodic averaging every 10 steps the paper uses tau = 11 and R = 10:
 `cost` counts a whole model more every R rounds, so that both send the same.
 
@@ -23,6 +23,7 @@ every round. Momentum has Keras's form, as in the paper's TensorFlow: it holds e
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 from tff_partial import averaging_process, costs, subsets
 from tff_partial.model_spec import ModelSpec
@@ -37,6 +38,7 @@ class Params(averaging_process.AveragingParams):
     """
 
     partition: str = "channel"
+    DEFAULT_ROUNDS_ACTIVE: ClassVar[int] = 10
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,5 +56,6 @@ def build(model: ModelSpec, params: Params) -> averaging_process.AveragingProces
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
     """What a round costs a client: its share of handing the models over included."""
     whole = costs.whole(model, params.local.batch_size)
-    share = 1 / params.rounds_active if params.rounds_active else 0
+    rounds = params.period()
+    share = 1 / rounds if rounds else 0
     return whole.with_vectors(down=share, up=share)

@@ -10,7 +10,7 @@ Liang et al., Variance reduced local SGD with lower communication complexity, 20
             every client i:  delta_i <- delta_i + (u - x_i) / (tau * eta);  x_i <- u
 
 Differences from the paper: momentum is possible, and then (u - x_i) / (tau * eta) is no longer a
-mean of gradients. papers/partial_averaging.txt names the algorithm but prints no comparison with it.
+mean of gradients. papers/partial_averaging.txt names the algorithm, but has no figures of it.
 """
 
 from __future__ import annotations
