@@ -271,7 +271,9 @@ def train(prepared: Prepared) -> None:
     calibration = _calibration(data, experiment.seed) if is_static else None
     with ProgressBar(plan.rounds) as bar:
         weights = training.train(
-            experiments.create_process(experiment, model),
+            experiments.create_process(
+                experiment, model, several_workers=len(prepared.execution["workers"]) > 1
+            ),
             data,
             evaluation.build(
                 model,

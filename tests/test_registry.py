@@ -25,6 +25,9 @@ OFF = {
     "feddyn": None,
     "feddc": None,
     "fedumf_feddc": None,
+    "partial_averaging": None,
+    "periodic_averaging": None,
+    "vrl_sgd": None,
 }
 # Hyperparameters that must be refused.
 BAD = {
@@ -38,6 +41,9 @@ BAD = {
     "scaffold": [{"population": None}, {"population": 0}],
     "feddyn": [{"alpha": -1.0}, {"population": None}],
     "feddc": [{"alpha": -1.0}, {"population": None}],
+    "partial_averaging": [{"partition": "row"}, {"design": 3}, {"rounds_active": -1}],
+    "periodic_averaging": [{"design": 0}, {"weighting": "none"}],
+    "vrl_sgd": [{"rounds_active": -2}],
     "fedumf_feddc": [{"fusion": 0.0}, {"alpha": -1.0}, {"population": None}],
 }
 

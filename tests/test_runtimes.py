@@ -29,7 +29,9 @@ def three_rounds(name, default_runtime, runtime_name, **options):
     context = runtime.set_default(runtime_name, **options)
     try:
         local = LocalTraining(steps=4, batch_size=4, learning_rate=0.1, momentum=0.9)
-        process = tiny.build(name, local, tiny.spec(batch_norm=True))
+        several = len(options.get("workers", ())) > 1 and registry.ALGORITHMS[name].keeps_models
+        params = {"one_step": True} if several else {}
+        process = tiny.build(name, local, tiny.spec(batch_norm=True), population=5, **params)
         state, _ = tiny.run(process, tiny.client_data((12, 7, 20, 5, 9)), rounds=3, tiers=3)
         return tiny.flat(process.get_model_weights(state))
     finally:

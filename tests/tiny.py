@@ -37,6 +37,8 @@ def build(name, local, model=None, **params):
     algorithm = registry.ALGORITHMS[name]
     if algorithm.is_stateful:
         params = {"population": 3, **params}
+    else:
+        params.pop("population", None)
     return algorithm.build(model or spec(), algorithm.params(local=local, **params))
 
 

@@ -536,7 +536,11 @@ class _Pieces:
             clients = sort(clients)
             discrepancy = self.measure(new_weights, clients, data)
             new_state = tff.learning.templates.LearningAlgorithmState(
-                new_weights, state.distributor, round_num + 1, aggregator, state.finalizer
+                new_weights,
+                state.distributor,
+                np.int32(round_num + 1),
+                aggregator,
+                state.finalizer,
             )
             metrics = {name: np.asarray(v) for name, v in _metrics(sums, discrepancy).items()}
             return stateful_process.Output(new_state, clients, {"client_work": metrics})

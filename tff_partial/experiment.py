@@ -230,9 +230,14 @@ def create_model(experiment: Experiment, data: Any) -> model_spec.ModelSpec:
     )
 
 
-def create_process(experiment: Experiment, model: model_spec.ModelSpec) -> Any:
-    """The algorithm's process."""
-    return registry.ALGORITHMS[experiment.algo].build(model, create_params(experiment))
+def create_process(
+    experiment: Experiment, model: model_spec.ModelSpec, several_workers: bool = False
+) -> Any:
+    """The algorithm's process, in a form that several remote workers can run if need be."""
+    algorithm, params = registry.ALGORITHMS[experiment.algo], create_params(experiment)
+    if algorithm.keeps_models and several_workers:
+        params = dataclasses.replace(params, one_step=True)
+    return algorithm.build(model, params)
 
 
 def load_data(experiment: Experiment, data: str, data_dir: Optional[str], log: Any = print) -> Any:

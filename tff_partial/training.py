@@ -313,7 +313,7 @@ class _Active(_Stateful):
         if output is not None and self._takes_over(done - 1):
             now = set(self.cohort(done - 1))
             left = [i for i in self.cohort(done - 2) if i not in now]
-            self._states.put({i: self._states.initial for i in left}, done)
+            self._states.put(dict.fromkeys(left, self._states.initial), done)
 
     def measure(self, output: Any, record: Callable[[int], Any]) -> Mapping[str, Any]:
         data = [record(int(client["client_id"])) for client in output.client_states]

@@ -1,0 +1,258 @@
+"""Partial and periodic averaging and VRL-SGD against a NumPy reference, and their subsets."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from tests import reference_averaging as reference
+from tests import tiny
+from tests.test_client_state import Data, evaluate
+from tests.test_stateful import batches
+from tff_partial import averaging_process, model_spec, registry, subsets, training
+from tff_partial.local_training import LocalTraining
+
+TAU = 3
+SIZES = (12, 7, 20)
+SHAPES = [(5, 4), (4,), (4, 3), (3,)]
+NAMES = ("partial_averaging", "periodic_averaging", "vrl_sgd")
+
+
+def local(**changes):
+    settings = {"steps": TAU, "batch_size": 4, "learning_rate": 0.3, "momentum": 0.6}
+    return LocalTraining(**{**settings, "weight_decay": 0.02, **changes})
+
+
+def averaging(name, partition="channel"):
+    if name == "partial_averaging":
+        return reference.Partial(TAU, subsets.owners(partition, SHAPES, TAU))
+    return {"periodic_averaging": reference.Periodic, "vrl_sgd": reference.VrlSgd}[name](TAU)
+
+
+def iterations(data, rounds, learning, rates):
+    cohort = tiny.cohort(data)
+    drawn = [[batches(record, t, learning) for record in cohort] for t in range(rounds)]
+    return [
+        {
+            "learning_rate": rates[k],
+            "batches": {i: drawn[k // TAU][i][k % TAU] for i in range(len(data))},
+        }
+        for k in range(rounds * TAU)
+    ]
+
+
+def split(vector):
+    parts = np.split(vector, np.cumsum([math.prod(s) for s in SHAPES])[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, SHAPES)]
+
+
+def assert_round(running, wanted):
+    for a, b in zip(running.weights(), wanted["mean"]):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+    for client, model in enumerate(wanted["models"]):
+        for a, b in zip(split(running.kept(client)["parameters"]), model):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+    found = float(running.metrics[-1]["discrepancy"])
+    assert found == pytest.approx(wanted["discrepancy"], rel=1e-4, abs=1e-9)
+
+
+@pytest.mark.parametrize("one_step", [False, True])
+@pytest.mark.parametrize("weighting", ["uniform", "examples"])
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("partial_averaging", {"partition": "channel"}),
+        ("partial_averaging", {"partition": "layer"}),
+        ("periodic_averaging", {}),
+    ],
+)
+def test_equals_numpy(name, params, weighting, one_step):
+    data = tiny.client_data(SIZES)
+    process = tiny.build(name, local(), weighting=weighting, one_step=one_step, **params)
+    running = tiny.Rounds(process, data)
+    wanted = reference.run(
+        running.weights(),
+        data,
+        iterations(data, 3, local(), [0.3] * 9),
+        averaging(name, **params),
+        by_examples=weighting == "examples",
+        momentum=0.6,
+        weight_decay=0.02,
+    )
+    for t in range(3):
+        running.next()
+        assert_round(running, wanted[t * TAU + TAU - 1])
+    if name == "partial_averaging":
+        assert float(running.metrics[-1]["discrepancy"]) > 1e-4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equals_numpy_with_a_rate_that_warms_up_and_changes_within_a_round(name):
+    data, learning = tiny.client_data(SIZES), local(learning_rate="0.3~2,1.4:0.1", momentum=0.0)
+    rates = [0.05, 0.1, 0.15, 0.2, 0.25, 0.1, 0.1, 0.1, 0.1]
+    running = tiny.Rounds(tiny.build(name, learning), data)
+    wanted = reference.run(
+        running.weights(),
+        data,
+        iterations(data, 3, learning, rates),
+        averaging(name),
+        weight_decay=0.02,
+    )
+    for t in range(3):
+        running.next()
+        assert_round(running, wanted[t * TAU + TAU - 1])
+
+
+@pytest.mark.parametrize("design", [1, 2])
+@pytest.mark.parametrize("name", ["partial_averaging", "periodic_averaging"])
+def test_other_clients_become_active(name, design, tmp_path):
+    """Four clients, two at a time, for two rounds each, through the loop and its store."""
+    data = Data(4)
+    arrays = [data.client(i) for i in range(4)]
+    process = tiny.build(name, local(), population=4, active=2, rounds_active=2, design=design)
+    initial = tiny.flat(process.get_model_weights(process.initialize()))
+    plan = training.Plan(rounds=6, clients_per_round=2, seed=0)
+    active = [training.sample_clients(4, 2, period, 0).tolist() for period in range(3)]
+    assert len({tuple(ids) for ids in active}) > 1
+    found = training.train(process, data, evaluate, plan, str(tmp_path))
+    wanted = reference.run(
+        initial,
+        arrays,
+        iterations(arrays, 6, local(), [0.3] * 18),
+        averaging(name),
+        active=active,
+        every=2 * TAU,
+        design=design,
+        momentum=0.6,
+        weight_decay=0.02,
+    )
+    for a, b in zip(tiny.flat(found), wanted[-1]["mean"]):
+        np.testing.assert_allclose(a, b, atol=2e-6)
+    kept = {int(p.name.split(".")[0]) for p in tmp_path.glob("client_states/*/*.npz")}
+    assert kept == set(active[-1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_interval_of_one_is_synchronous_sgd(name):
+    """All local models are the same, and FedAvg with one step is as well."""
+    data, learning = tiny.client_data(SIZES), local(steps=1, momentum=0.0)
+    running = tiny.Rounds(tiny.build(name, learning), data)
+    fedavg = tiny.Rounds(tiny.build("fedavg", learning, weighting="uniform"), data)
+    for _ in range(4):
+        running.next()
+        fedavg.next()
+        for a, b in zip(running.weights(), fedavg.weights()):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+        assert float(running.metrics[-1]["discrepancy"]) < 1e-12
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_client_is_plain_sgd(name):
+    data = tiny.client_data((20,))
+    running = tiny.Rounds(tiny.build(name, local(), population=1), data)
+    fedavg = tiny.Rounds(tiny.build("fedavg", local()), data)
+    running.next()
+    fedavg.next()
+    for a, b in zip(running.weights(), fedavg.weights()):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_statistics_and_momentum_stay_on_the_clients(name):
+    data = tiny.client_data(SIZES)
+    running = tiny.Rounds(tiny.build(name, local(), tiny.spec(batch_norm=True)), data)
+    running.next()
+    kept = [running.kept(i) for i in range(3)]
+    for field in ("statistics", "momentum"):
+        assert not np.allclose(kept[0][field], kept[1][field])
+    mean = np.mean([k["statistics"] for k in kept], axis=0)
+    weights = running.process.get_model_weights(running.state)
+    np.testing.assert_allclose(np.concatenate(tiny.flat(weights.non_trainable)), mean, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_losses_of_local_models_and_of_the_global_one(name):
+    data = tiny.client_data(SIZES)
+    process = tiny.build(name, local())
+    running = tiny.Rounds(process, data)
+    running.next()
+    kept = [{"client_id": i, "selected": True, "value": running.kept(i)} for i in range(3)]
+    states = process.client_states(range(3), [True] * 3, [k["value"] for k in kept])
+    found = process.measure_losses(running.state, states, running.records)
+    own = [reference.Network(split(k["value"]["parameters"]), data) for k in kept]
+    losses = [reference_loss(net.weights(net.initial), *data[i]) for i, net in enumerate(own)]
+    whole = np.concatenate([x for x, _ in data]), np.concatenate([y for _, y in data])
+    assert float(found["min_local_loss"]) == pytest.approx(min(losses), rel=1e-5)
+    wanted = reference_loss(running.weights(), *whole)
+    assert float(found["global_loss"]) == pytest.approx(wanted, rel=1e-5)
+
+
+def reference_loss(weights, x, y):
+    from tests import reference_layers
+
+    return reference_layers.loss([np.asarray(w, np.float64) for w in weights], x, y)
+
+
+def test_both_send_the_same_at_the_papers_intervals():
+    """110 steps: 11 rounds of 10, or 10 rounds of 11 and one hand-over."""
+    model, bytes_up = tiny.spec(), {}
+    for name, steps, rounds in (("partial_averaging", 11, 10), ("periodic_averaging", 10, 11)):
+        entry = registry.ALGORITHMS[name]
+        params = entry.params(local=local(steps=steps), population=8, active=2)
+        assert params.period() == (10 if name == "partial_averaging" else 1)
+        bytes_up[name] = rounds * entry.cost(model, params, "strong").bytes_up
+    # Bytes of a round are rounded.
+    assert bytes_up["partial_averaging"] == pytest.approx(bytes_up["periodic_averaging"], abs=5)
+
+
+@pytest.mark.parametrize("partition", subsets.PARTITIONS)
+@pytest.mark.parametrize("model", sorted(models.NAMES))
+def test_every_parameter_is_in_one_subset_of_about_the_same_size(model, partition):
+    shape = (256,) if model == "bilstm" else (32, 32, 3)
+    width = 0.1 if model in ("vgg11", "wide_resnet28_10", "wide_resnet16_8", "resnet18") else 1.0
+    spec = model_spec.ModelSpec(
+        lambda: models.create(model, shape, 10, width),
+        shape,
+        "int32" if model == "bilstm" else "float32",
+    )
+    shapes = averaging_process.shapes_of(spec)
+    total = sum(math.prod(s) for s in shapes)
+    for tau in range(1, 65):
+        owned = subsets.owners(partition, shapes, tau)
+        assert all(o.min() >= 0 and o.max() < tau for o in owned)
+        assert all(o.shape in ((), s[-1:]) for o, s in zip(owned, shapes))
+        sizes = subsets.sizes(owned, shapes, tau)
+        assert sizes.sum() == total
+        largest = max(math.prod(s) for s in shapes)
+        if partition == "layer":
+            assert sizes.max() <= total / tau + largest
+        else:
+            # A piece is at most one channel more than its share.
+            channel = max(math.prod(s[:-1]) for s in shapes)
+            assert sizes.max() <= total / tau + len(shapes) * channel
+
+
+@pytest.mark.parametrize("partition", subsets.PARTITIONS)
+@pytest.mark.parametrize("tau", [1, 2, 3, 7, 64])
+def test_tau_selections_cover_everything_once_and_keep_the_mean(partition, tau):
+    layout = subsets.Layout(SHAPES, subsets.owners(partition, SHAPES, tau), tau)
+    rng = np.random.default_rng(tau)
+    clients = rng.normal(size=(3, layout.size)).astype(np.float32)
+    covered = np.zeros(layout.size)
+    for subset in range(tau):
+        before = clients.mean(axis=0)
+        picked = np.mean([layout.select(x, subset) for x in clients], axis=0)
+        clients = np.stack([layout.replace(x, subset, picked) for x in clients])
+        np.testing.assert_allclose(clients.mean(axis=0), before, atol=1e-6)
+        ones = tf.ones([layout.width])
+        covered += layout.replace(tf.zeros([layout.size]), subset, ones).numpy()
+    np.testing.assert_array_equal(covered, 1)
+    assert np.abs(clients - clients.mean(axis=0)).max() < 1e-6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_epochs_are_refused(name):
+    with pytest.raises(ValueError, match="Received: epochs=1"):
+        tiny.build(name, LocalTraining(epochs=1))
