@@ -4,8 +4,8 @@
 
 Prints: a round of partial averaging (16 clients, ResNet20, tau = 10, batch 32, momentum 0.9)
 against one of periodic averaging, and that against FedAvg's with the same steps, taking turns; and
-the peak memory of a round of 128 clients of ResNet20 with two steps, in a process of its own. Random
-data: what is timed does not depend on what is learnt.
+the peak memory of a round of 128 clients of ResNet20 with two steps, in a process of its own.
+Random data: what is timed does not depend on what is learnt.
 """
 
 from __future__ import annotations

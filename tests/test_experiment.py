@@ -40,3 +40,14 @@ def test_identity_names_the_data_and_the_hyperparameters():
     assert identity["fedavg_weighting"] == "uniform"
     assert identity["data"] == data.description
     assert data.description.startswith("embedded")
+
+
+@pytest.mark.parametrize("task", sorted(tasks.TASKS))
+@pytest.mark.parametrize("algo", ["partial_averaging", "periodic_averaging", "vrl_sgd"])
+def test_averaging_has_an_interval_on_every_task(task, algo):
+    created = experiment.create(task, algo)
+    params = experiment.create_params(created)
+    assert params.interval() == created.settings.local_steps >= 1
+    assert params.period() in (0, 1, 10)
+    with pytest.raises(ValueError, match="Received: epochs=2"):
+        experiment.create(task, algo, overrides={"local_epochs": 2})

@@ -45,6 +45,7 @@ class AveragingParams(stateful_process.StatefulParams):
     """Hyperparameters of algorithms whose local models persist.
 
     Attributes:
+      local: How a client trains; its steps are the interval tau.
       rounds_active: After so many rounds other clients become active; 0: never. By default 1, 10
         for partial averaging, unless all clients are active anyway: then never.
       design: They take over the average (1), or each one of the local models as it is (2).
@@ -52,6 +53,9 @@ class AveragingParams(stateful_process.StatefulParams):
       active: Number of clients that are active at a time.
     """
 
+    local: local_training.LocalTraining = dataclasses.field(
+        default_factory=lambda: local_training.LocalTraining(steps=10)
+    )
     rounds_active: Optional[int] = None
     design: int = 2
     one_step: bool = False
@@ -60,6 +64,7 @@ class AveragingParams(stateful_process.StatefulParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.interval()
         if self.rounds_active is not None and self.rounds_active < 0:
             raise ValueError(
                 f"rounds_active must not be negative. Received: rounds_active={self.rounds_active}"

@@ -18,6 +18,8 @@ PRESETS = ("demo", "paper")
 DATA = ("auto", "embedded", "tfds")
 # Of the clients, where neither the task nor the user says: case 8 of EmbracingFL's tables.
 TIERS = "strong:1,moderate:1,weak:2"
+# Local steps between averages, where a preset has passes through the data.
+INTERVAL = 10
 TOKEN_MODELS = ("bilstm",)
 ANY_INPUT_MODELS = ("fedpmt_fcnn", "mlp_200", "mlp_100", "softmax")
 
@@ -98,6 +100,13 @@ def create(
         changes["local_epochs"] = None
     if "local_epochs" in changes and "local_steps" not in changes:
         changes["local_steps"] = None
+    if (
+        algorithm.keeps_models
+        and base.local_epochs
+        and not {"local_steps", "local_epochs"} & {*changes}
+    ):
+        # They average every so many steps; a preset may have passes instead.
+        changes |= {"local_steps": INTERVAL, "local_epochs": None}
     if not algorithm.has_tiers:
         _check_no_tiers(algo, changes.get("tiers", ""))
         changes["tiers"] = ""
