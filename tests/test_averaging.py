@@ -253,6 +253,16 @@ def test_tau_selections_cover_everything_once_and_keep_the_mean(partition, tau):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_without_any_examples_the_model_stays(name):
+    x, y = tiny.client_data((5,))[0]
+    running = tiny.Rounds(tiny.build(name, local(), population=1), [(x[:0], y[:0])])
+    initial = running.weights()
+    running.next()
+    for a, b in zip(running.weights(), initial):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_epochs_are_refused(name):
     with pytest.raises(ValueError, match="Received: epochs=1"):
         tiny.build(name, LocalTraining(epochs=1))

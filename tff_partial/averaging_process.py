@@ -316,9 +316,12 @@ class _Pieces:
         schedule, interval = self._params.local.schedule(), self._interval
 
         @tff.tensorflow.computation(
-            self._sent_type, self._client_type, tff.SequenceType(model.record_type)
+            self._sent_type,
+            model.weights_type,
+            self._client_type,
+            tff.SequenceType(model.record_type),
         )
-        def finish_client(sent: Any, client: Any, dataset: Any) -> Any:
+        def finish_client(sent: Any, weights: Any, client: Any, dataset: Any) -> Any:
             before = client["value"]
             value = _receive(before, sent["averaged"], sent["average"], layout)
             if rules.variance_reduced:
@@ -328,18 +331,21 @@ class _Pieces:
                 value["correction"] = before["correction"] + moved / step
             return collections.OrderedDict(
                 client=collections.OrderedDict(client, value=value),
+                # Differences: with no examples anywhere their mean is 0, and the model stays.
                 whole=collections.OrderedDict(
-                    parameters=value["parameters"], statistics=value["statistics"]
+                    parameters=value["parameters"] - layout.flatten(weights.trainable),
+                    statistics=value["statistics"] - _flatten(weights.non_trainable),
                 ),
                 weight=_weight(dataset.get_single_element(), self._params.weighting),
             )
 
         @tff.tensorflow.computation(tff.to_type(whole), model.weights_type)
-        def as_weights(average: Any, weights: Any) -> Any:
-            return tff.learning.models.ModelWeights(
+        def add(average: Any, weights: Any) -> Any:
+            changes = tff.learning.models.ModelWeights(
                 layout.split(average["parameters"]),
                 _split(average["statistics"], weights.non_trainable),
             )
+            return tf.nest.map_structure(lambda w, d: w + d, weights, changes)
 
         @tff.federated_computation(
             tff.FederatedType(self._sent_type, tff.SERVER),
@@ -348,9 +354,10 @@ class _Pieces:
             self._data_type,
         )
         def finish(sent: Any, weights: Any, clients: Any, data: Any) -> Any:
-            done = tff.federated_map(finish_client, (tff.federated_broadcast(sent), clients, data))
+            broadcast = tff.federated_broadcast(sent), tff.federated_broadcast(weights)
+            done = tff.federated_map(finish_client, (*broadcast, clients, data))
             average = mean.next(mean.initialize(), done.whole, done.weight)
-            return tff.federated_map(as_weights, (average.result, weights)), done.client
+            return tff.federated_map(add, (average.result, weights)), done.client
 
         return finish
 
