@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_partial.runtime import devices, graphs, in_process, parallel, planner
+from tff_partial.runtime import devices, execution, graphs, in_process, parallel, planner
 
 SIZE = 50
 RECORD = tff.SequenceType(collections.OrderedDict(x=tff.TensorType(np.float32, [None, SIZE])))
@@ -286,3 +286,32 @@ def test_gpu_equals_cpu():
 def test_bad_arguments(arguments):
     with pytest.raises(ValueError, match="Received"):
         in_process.InProcessContext(**arguments)
+
+
+def test_a_computation_that_is_called_several_times_is_traced_once(monkeypatch):
+    @tff.tensorflow.computation(np.float32, np.float32)
+    def add(x, y):
+        return x + y
+
+    @tff.federated_computation(
+        tff.FederatedType(np.float32, tff.SERVER), tff.FederatedType(np.float32, tff.CLIENTS)
+    )
+    def three_levels(start, values):
+        total = start
+        for _ in range(3):
+            values = tff.federated_map(add, (values, tff.federated_broadcast(total)))
+            total = tff.federated_sum(values)
+        return total, values
+
+    traced, original = [], execution.TracedFunction
+
+    def trace(function, device):
+        traced.append(function)
+        return original(function, device)
+
+    monkeypatch.setattr(execution, "TracedFunction", trace)
+    total, values = run(in_process.InProcessContext(2), three_levels, 1.0, [1.0, 2.0])
+    # 1, 2 -> 2, 3 (5) -> 7, 8 (15) -> 22, 23 (45)
+    assert (total, values) == (45.0, [22.0, 23.0])
+    of_clients = [f for f in traced if any(s.region.name == "clients" for s in f.steps)]
+    assert len(of_clients) == 1

@@ -37,7 +37,8 @@ class Execution:
     def __init__(self, plan: Plan, workers: Workers):
         self._parameter = [] if plan.parameter is None else flatten(plan.parameter)
         self._result = flatten(plan.result)
-        self._levels = [_TracedLevel(level, workers) for level in plan.levels]
+        traced: dict[Any, TracedFunction] = {}
+        self._levels = [_TracedLevel(level, workers, traced) for level in plan.levels]
         for level in plan.levels:
             for function in (
                 level.server,
@@ -63,11 +64,11 @@ class Execution:
 
 
 class _TracedLevel:
-    def __init__(self, level: Level, workers: Workers):
+    def __init__(self, level: Level, workers: Workers, traced: dict[Any, TracedFunction]):
         self._level = level
         self._workers = workers
-        self._server = _trace(level.server, workers.device)
-        self._clients = _trace(level.clients, workers.device)
+        self._server = _trace(level.server, workers.device, traced)
+        self._clients = _trace(level.clients, workers.device, traced)
         self._accumulators = [_trace_fold(fold, workers.device) for fold in level.folds]
 
     def run(self, known: Known, clients: int) -> None:
@@ -127,8 +128,37 @@ def _of_client(leaf: Leaf, position: int, first: Known, known: Known) -> Any:
     return known[leaf][position] if leaf.region is CLIENTS else known[leaf]
 
 
-def _trace(function: LocalFunction, device: str) -> Optional[TracedFunction]:
-    return TracedFunction(function, device) if function.steps else None
+def _trace(
+    function: LocalFunction, device: str, traced: dict[Any, TracedFunction]
+) -> Optional[TracedFunction]:
+    """The function traced, or one that has been traced already and does the same."""
+    if not function.steps:
+        return None
+    signature = _signature(function)
+    if signature is None:
+        return TracedFunction(function, device)
+    if signature not in traced:
+        traced[signature] = TracedFunction(function, device)
+    return traced[signature]
+
+
+def _signature(function: LocalFunction) -> Any:
+    """What a function does to its arguments, whatever leaves they are; None if it cannot be told.
+
+    Rounds that call one computation several times have levels that differ in their leaves only.
+    """
+    graphs = [step.graph for step in function.steps]
+    if None in graphs:
+        return None
+    given = (*function.captures, *function.parameters)
+    leaves = (*given, *(leaf for step in function.steps for leaf in step.outputs))
+    number = {leaf: i for i, leaf in enumerate(leaves)}
+    steps = tuple(
+        (graph.key, tuple(number[leaf] for leaf in step.inputs))  # type: ignore[union-attr]
+        for graph, step in zip(graphs, function.steps)
+    )
+    outputs = tuple(number[leaf] for leaf in function.outputs)
+    return steps, outputs, tuple(str(leaf.type) for leaf in given)
 
 
 def _trace_fold(fold: Fold, device: str) -> Callable[[], Accumulator]:

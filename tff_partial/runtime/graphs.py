@@ -14,6 +14,7 @@ one call of one function that several threads share, so `prepare` rewrites the g
 """
 
 import dataclasses
+import hashlib
 import itertools
 from collections.abc import Iterable
 from typing import Any, Optional
@@ -51,6 +52,7 @@ class PreparedGraph:
       fetches: tensor names of the results, in the order of the result's leaves.
       token: the tensor that wants a string that is unique to the session, if any.
       exclusive: whether two calls at a time could meet in a resource that has a name.
+      key: the same for graphs that were made of the same computation.
     """
 
     graph_def: Any
@@ -58,6 +60,7 @@ class PreparedGraph:
     fetches: tuple[str, ...]
     token: Optional[str]
     exclusive: bool
+    key: bytes
 
     def emit(self, arguments: Iterable[Any]) -> list[Any]:
         """Imports the graph into the current one and returns the result tensors."""
@@ -103,7 +106,8 @@ def prepare(tensorflow: computation_pb2.TensorFlow) -> PreparedGraph:
         node.attr.pop("_class", None)  # names neighbours that may be gone
     for node, device in zip(graph_def.node, devices.place(graph_def.node)):
         node.device = device
-    return PreparedGraph(graph_def, tuple(feeds), tuple(fetches), token, exclusive)
+    key = hashlib.sha256(tensorflow.SerializeToString(deterministic=True)).digest()
+    return PreparedGraph(graph_def, tuple(feeds), tuple(fetches), token, exclusive, key)
 
 
 def node_name(tensor: str) -> str:
