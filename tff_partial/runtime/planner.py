@@ -195,9 +195,8 @@ def _select(type_spec: Any, argument: Any, unused_region: Region) -> Value:
     selecting = local_function(select, select_type.parameter)
     emit = functools.partial(sequences.emit_select, selecting, select_type)
     inputs = [*flatten(keys), *flatten(state), *selecting.captures]
-    return Step(
-        emit, inputs, leaves_of_type(type_spec.result), CLIENTS, selecting.exclusive
-    ).outputs[0]
+    types = leaves_of_type(type_spec.result)
+    return Step(emit, inputs, types, CLIENTS, exclusive=selecting.exclusive).outputs[0]
 
 
 def _sequence_map(type_spec: Any, argument: Any, region: Region) -> Value:
