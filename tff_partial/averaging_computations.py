@@ -188,7 +188,7 @@ class Computations:
                         ),
                     ),
                     subset=layout.select(parameters, sent["subset"]),
-                    weight=_weight(record, params.weighting),
+                    weight=process.client_weight(record, params.weighting),
                     sums=sums,
                 )
 
@@ -239,7 +239,7 @@ class Computations:
                     parameters=value["parameters"] - layout.flatten(weights.trainable),
                     statistics=value["statistics"] - _flatten(weights.non_trainable),
                 ),
-                weight=_weight(dataset.get_single_element(), self.params.weighting),
+                weight=process.client_weight(dataset.get_single_element(), self.params.weighting),
             )
 
         @tff.tensorflow.computation(tff.to_type(whole), model.weights_type)
@@ -273,7 +273,7 @@ class Computations:
         )
         def measure_client(weights: Any, client: Any, dataset: Any) -> Any:
             distance = client["value"]["parameters"] - layout.flatten(weights.trainable)
-            weight = _weight(dataset.get_single_element(), self.params.weighting)
+            weight = process.client_weight(dataset.get_single_element(), self.params.weighting)
             return weight * tf.reduce_sum(tf.square(distance)), weight
 
         @tff.tensorflow.computation((np.float32, np.float32))
@@ -349,11 +349,6 @@ def _receive(value: Any, subset: Any, average: Any, layout: subsets.Layout) -> A
         lambda: layout.replace(value["parameters"], subset, average),
     )
     return collections.OrderedDict(value, parameters=tf.ensure_shape(parameters, [layout.size]))
-
-
-def _weight(record: Any, weighting: str) -> Any:
-    examples = tf.cast(tf.shape(record["y"])[0], tf.float32)
-    return examples if weighting == "examples" else tf.math.sign(examples)
 
 
 def _flatten(tensors: Sequence[Any]) -> Any:

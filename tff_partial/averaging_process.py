@@ -24,7 +24,7 @@ from typing import Any, Callable, ClassVar, Optional
 
 import numpy as np
 
-from tff_partial import local_training, stateful_process, subsets
+from tff_partial import local_training, process, stateful_process, subsets
 from tff_partial.averaging_computations import NOTHING, Computations, Rules
 from tff_partial.lazy import tf, tff
 from tff_partial.model_spec import ModelSpec
@@ -240,12 +240,7 @@ def _build_steps(pieces: Computations) -> Callable[..., Any]:
 
 def _metrics(sums: Sequence[Any], discrepancy: Any) -> Any:
     totals = {name: sum(part[name] for part in sums) for name in ("loss", "correct", "examples")}
-    return collections.OrderedDict(
-        train_loss=tf.math.divide_no_nan(totals["loss"], totals["examples"]),
-        train_accuracy=tf.math.divide_no_nan(totals["correct"], totals["examples"]),
-        train_examples=tf.convert_to_tensor(totals["examples"]),
-        discrepancy=tf.convert_to_tensor(discrepancy),
-    )
+    return collections.OrderedDict(process.mean_metrics(totals), discrepancy=discrepancy)
 
 
 def whole_model(model: ModelSpec) -> subsets.Layout:

@@ -175,14 +175,19 @@ def build_client_work(
     return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
 
 
+def client_weight(record: Any, weighting: str) -> Any:
+    """What a client counts in a mean: its number of examples, or 1; 0 without examples."""
+    examples = tf.cast(tf.shape(record["y"])[0], tf.float32)
+    return examples if weighting == "examples" else tf.math.sign(examples)
+
+
 def client_result(model: Model, part: parts.Part, initial: Any, record: Any, weighting: str) -> Any:
     """What a client sends: its delta, and for each variable its weight in the mean.
 
     A variable outside the client's part has weight 0, as has a client without examples. Where
     the part has a share of a variable only, the weight is an array for its last axis.
     """
-    examples = tf.cast(tf.shape(record["y"])[0], tf.float32)
-    weight = examples if weighting == "examples" else tf.math.sign(examples)
+    weight = client_weight(record, weighting)
     trained = {id(v) for v in (*part.variables, *part.statistics)}
 
     def delta(variable: Any, start: Any) -> Any:
@@ -216,16 +221,21 @@ def _by_tier(sums: Any, tier: Any, num_tiers: int) -> Any:
     return collections.OrderedDict(sums, tiers=own * tf.stack([sums["correct"], sums["examples"]]))
 
 
+def mean_metrics(totals: Any) -> Any:
+    """Sums of loss, correct predictions and examples -> means."""
+    loss = tf.math.divide_no_nan(totals["loss"], totals["examples"])
+    accuracy = tf.math.divide_no_nan(totals["correct"], totals["examples"])
+    return collections.OrderedDict(
+        train_loss=loss, train_accuracy=accuracy, train_examples=totals["examples"]
+    )
+
+
 def train_metrics(sums: Any, tier_names: Sequence[str] = ()) -> Any:
     """Clients' sums of loss, correct predictions and examples -> means at the server."""
 
     @tff.tensorflow.computation(sums.type_signature.member)
     def finalize(totals: Any) -> Any:
-        loss = tf.math.divide_no_nan(totals["loss"], totals["examples"])
-        accuracy = tf.math.divide_no_nan(totals["correct"], totals["examples"])
-        metrics = collections.OrderedDict(
-            train_loss=loss, train_accuracy=accuracy, train_examples=totals["examples"]
-        )
+        metrics = mean_metrics(totals)
         if "tiers" in totals:
             of_tier = tf.math.divide_no_nan(totals["tiers"][:, 0], totals["tiers"][:, 1])
             for i, name in enumerate(tier_names):
