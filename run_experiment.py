@@ -36,6 +36,7 @@ SETTINGS = (
     "train_examples",
     "tiers",
     "only_tiers",
+    "capacities",
     "rounds",
     "local_steps",
     "local_epochs",
@@ -70,7 +71,14 @@ def define_flags(values: flags.FlagValues) -> None:
         "tiers",
         None,
         "Clients of each tier, such as strong:16,moderate:16,weak:96; 7:96 removes "
-        "seven blocks, 0.3:96 what it takes for a capacity of 0.3.",
+        "seven blocks, 0.3:96 what it takes for a capacity of 0.3; with sub-models, 1/2:96 keeps "
+        "half of the channels.",
+    )
+    text(
+        "capacities",
+        None,
+        "Sub-models: rates of which each selected client draws one every round, such as 1/4, "
+        "1/2:0.2,1/16:0.8 or feddse.",
     )
     text("only_tiers", None, "Tiers whose clients take part, such as strong; default: all.")
     number("rounds", None, "Rounds.")
@@ -252,7 +260,6 @@ def train(prepared: Prepared) -> None:
     from tff_partial import evaluation, training
 
     experiment, data, model = prepared.experiment, prepared.data, prepared.model
-    tier_of = experiments.tier_of(experiment)
     plan = training.Plan(
         rounds=experiment.settings.rounds,
         clients_per_round=experiment.settings.clients_per_round,
@@ -285,7 +292,7 @@ def train(prepared: Prepared) -> None:
             plan,
             prepared.folder,
             on_round=bar.on_round,
-            tier_of=lambda client: int(tier_of[client]),
+            tier_of=experiments.tier_of(experiment),
             account=prepared.accounts.of_round,
         )
     if calibration is not None:
@@ -313,7 +320,7 @@ def finish(folder: str, settings: dict[str, Any], data: str) -> None:
     summary = results.summarize(settings, data, rows)
     results.write_json(f"{folder}/summary.json", summary)
     title = f"{settings['task']}, {settings['algo']}, {settings['model']} ({data})"
-    results.plot_curves(f"{folder}/curves.png", title, rows, settings["tiers"])
+    results.plot_curves(f"{folder}/curves.png", title, rows, results.tier_names(settings))
     print(results.format_table({**summary, "results": folder}))
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
 
@@ -135,6 +136,19 @@ class Momentum:
             )
 
 
+def backprop(
+    model: Model, variables: Sequence[Any], forward: Callable[[Any], Any], x: Any, y: Any
+) -> tuple[list[Any], Any, Any]:
+    """Gradients of a batch's mean loss; the loss and the logits of each example."""
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(variables)
+        logits = forward(x)
+        losses = model.losses(y, logits)
+        loss = tf.reduce_mean(losses)
+    gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+    return gradients, losses, logits
+
+
 def build(model: Model, part: Part, local: LocalTraining) -> Callable[..., Any]:
     """Returns the local loop `train(initial_weights, record, learning_rate, ...) -> sums`.
 
@@ -147,16 +161,12 @@ def build(model: Model, part: Part, local: LocalTraining) -> Callable[..., Any]:
     variables = part.variables
     optimizer = Momentum(model, variables, local)
     positions = [_index(model.trainable, v) for v in variables]
+    differentiate = part.backprop or functools.partial(backprop, model, variables, part.forward)
 
     def gradients(
         x: Any, y: Any, initial: Sequence[Any], gradient_fn: Optional[GradientFn]
     ) -> tuple[Any, Any]:
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(variables)
-            logits = part.forward(x)
-            losses = model.losses(y, logits)
-            loss = tf.reduce_mean(losses)
-        grads = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+        grads, losses, logits = differentiate(x, y)
         if local.weight_decay:
             grads = [_decayed(g, v, local.weight_decay) for g, v in zip(grads, variables)]
         if gradient_fn is not None:
