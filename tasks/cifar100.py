@@ -90,12 +90,13 @@ TASK = Task(
             learning_rate="0.001",
             momentum=0.9,
             weight_decay=5e-4,
+            capacities="feddse",
             eval_every=25,
             source=(
                 "FedDSE, section 7 and appendix D, table 3 (high heterogeneity, 5 classes a "
-                "client). Depth of the network stated only for its memory (18). Its static "
-                "normalisation and its crops (`augment`) are off unless asked for; its capacities, "
-                "drawn anew every round, are no tiers here."
+                "client). Depth of the network stated only for its memory (18). Its crops "
+                "(`augment`) are off unless asked for, and so is its static normalisation for "
+                "algorithms without sub-models."
             ),
         ),
     },

@@ -235,7 +235,8 @@ def federated_round(
 ) -> Arrays:
     """The server's weights after a round: w + sum(c * mask * delta) / sum(c * mask).
 
-    What no client holds stays as it was. c is 1, or with the weighting "examples" the client's
+    What no client holds stays as it was; with masked logits, a client holds the outputs of its own
+    classes only. c is 1, or with the weighting "examples" the client's
     weight; `local` are the arguments of `train`.
     """
     total, held = ({n: np.zeros(w.shape) for n, w in weights.items()} for _ in range(2))
@@ -243,8 +244,11 @@ def federated_round(
         small = extract(weights, client["kept"])
         new = train(net, small, client, **local)
         delta, mask = restore({n: new[n] - small[n] for n in small}, client["kept"], weights)
+        if local.get("masked"):
+            present = np.isin(np.arange(len(weights["out/bias"])), client["y"])
+            mask = {n: m * present if n.startswith("out/") else m for n, m in mask.items()}
         c = {"uniform": 1.0, "examples": client.get("weight", len(client["y"]))}[weighting]
         for n in weights:
-            total[n] += c * delta[n]
+            total[n] += c * mask[n] * delta[n]
             held[n] += c * mask[n]
     return {n: w + total[n] / np.where(held[n] > 0, held[n], 1.0) for n, w in weights.items()}

@@ -15,6 +15,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import re
 from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
 
@@ -211,5 +212,6 @@ def _index(variables: Sequence[Any], wanted: Any) -> int:
 
 
 def _decayed(gradient: Any, variable: Any, weight_decay: float) -> Any:
-    is_kernel = variable.name.split("/")[-1].split(":")[0].endswith("kernel")
+    # Several models in one graph: kernel, kernel_1, ...
+    is_kernel = re.search(r"kernel(_\d+)?$", variable.name.split(":")[0]) is not None
     return gradient + weight_decay * variable if is_kernel else gradient
