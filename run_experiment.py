@@ -18,7 +18,6 @@ import typing
 from collections.abc import Sequence
 from typing import Any, Optional
 
-import numpy as np
 from absl import flags
 
 import models
@@ -123,7 +122,8 @@ def _definers(values: flags.FlagValues) -> tuple[Any, Any, Any]:
 def param_fields(params: type) -> dict[str, Any]:
     """Name -> type of the hyperparameters that are flags."""
     hints = typing.get_type_hints(params)
-    derived = ("local", "tiers", "population", "active")  # from flags of every algorithm
+    # From flags of every algorithm, or from the data.
+    derived = ("local", "tiers", "population", "active", "server_examples")
     names = [field.name for field in dataclasses.fields(params) if field.name not in derived]
     return {name: _plain_type(hints[name]) for name in names}
 
@@ -275,11 +275,11 @@ def train(prepared: Prepared) -> None:
     )
     batch_size = experiment.settings.batch_size
     is_static = experiment.normalization == "static"
-    calibration = _calibration(data, experiment.seed) if is_static else None
+    calibration = experiments.mixed_examples(data, experiment.seed) if is_static else None
     with ProgressBar(plan.rounds) as bar:
         weights = training.train(
             experiments.create_process(
-                experiment, model, several_workers=len(prepared.execution["workers"]) > 1
+                experiment, model, data, several_workers=len(prepared.execution["workers"]) > 1
             ),
             data,
             evaluation.build(
@@ -299,17 +299,6 @@ def train(prepared: Prepared) -> None:
         weights = evaluation.calibrated(model, weights, calibration, batch_size)
     values = [*weights.trainable, *weights.non_trainable]
     results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
-
-
-def _calibration(data: Any, seed: int, examples: int = 2000) -> Any:
-    """Some of the clients' examples, mixed, for static batch normalisation."""
-    rng = np.random.default_rng([seed, 0xCA11])
-    found: list[Any] = []
-    for client in rng.permutation(data.num_clients):
-        found.append(data.client(int(client))[0])
-        if sum(map(len, found)) >= examples:
-            break
-    return rng.permutation(np.concatenate(found)[:examples])
 
 
 def finish(folder: str, settings: dict[str, Any], data: str) -> None:

@@ -287,11 +287,29 @@ def create_model(experiment: Experiment, data: Any) -> model_spec.ModelSpec:
     )
 
 
+def mixed_examples(data: Any, seed: int, examples: int = 2000) -> np.ndarray:
+    """So many of the clients' examples, mixed, without their labels.
+
+    For what a server needs examples for: the statistics of static batch normalisation, and
+    distillation.
+    """
+    rng = np.random.default_rng([seed, 0xCA11])
+    found: list[Any] = []
+    for client in rng.permutation(data.num_clients):
+        found.append(data.client(int(client))[0])
+        if sum(map(len, found)) >= examples:
+            break
+    return rng.permutation(np.concatenate(found)[:examples])
+
+
 def create_process(
-    experiment: Experiment, model: model_spec.ModelSpec, several_workers: bool = False
+    experiment: Experiment, model: model_spec.ModelSpec, data: Any, several_workers: bool = False
 ) -> Any:
     """The algorithm's process, in a form that several remote workers can run if need be."""
     algorithm, params = registry.ALGORITHMS[experiment.algo], create_params(experiment)
+    if getattr(params, "distill", 0):
+        examples = mixed_examples(data, experiment.seed, params.distill)
+        params = dataclasses.replace(params, server_examples=examples)
     if algorithm.keeps_models and several_workers:
         params = dataclasses.replace(params, one_step=True)
     return algorithm.build(model, params)

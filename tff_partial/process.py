@@ -110,6 +110,7 @@ def compose(
     server_learning_rate: float = 1.0,
     aggregator: Optional[Any] = None,
     tier_names: Sequence[str] = (),
+    finalizer: Optional[Any] = None,
 ) -> Any:
     """Returns a `tff.learning.templates.LearningProcess` from what clients of each tier do.
 
@@ -119,6 +120,7 @@ def compose(
       server_learning_rate: Factor of the mean update.
       aggregator: As in `build_learning_process`.
       tier_names: As in `build_learning_process`.
+      finalizer: What the server does with the mean, in place of adding it.
     """
     client_work = build_client_work(model, create_client_fns, tier_names)
     result = client_work.next.type_signature.result.result.member
@@ -128,7 +130,7 @@ def compose(
         tff.learning.templates.build_broadcast_process(model.weights_type),
         client_work,
         factory.create(result.update, result.update_weight),
-        build_finalizer(model, server_learning_rate),
+        finalizer or build_finalizer(model, server_learning_rate),
     )
 
 

@@ -12,14 +12,16 @@ A tier is a rate: `strong` is 1; `moderate` and `weak` are 0.45 and 0.2, Embraci
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Optional
 
 from tff_partial import (
     capacities,
     channel_groups,
     costs,
+    distillation,
     local_training,
     narrow_models,
     parts,
@@ -105,6 +107,7 @@ def build(
     small: Sequence[Submodel],
     create_rule: Callable[[Channels], Rule],
     masked_logits: bool = False,
+    distill: Optional[distillation.Distillation] = None,
     create_part: Callable[[Sequence[Model], int], parts.Part] = lambda models, tier: (
         parts.everything(models[tier])
     ),
@@ -117,6 +120,7 @@ def build(
       small: The small model of each tier.
       create_rule: Called in the graph of a client; returns the rule.
       masked_logits: As in `HeteroParams`.
+      distill: If given, the server distils the clients' models after every round.
       create_part: (The small models of all tiers, a tier's index) -> how that tier trains.
     """
     channels = channel_groups.analyse(model)
@@ -129,12 +133,21 @@ def build(
     def create_client_fns() -> list[process.ClientFn]:
         rule = create_rule(channels)
         built = [submodel.spec.instantiate() for submodel in small]
-        return [
-            _client_fn(channels, rule, submodel, built[tier], part(tier, built), params, masked)
-            for tier, submodel in enumerate(small)
-        ]
 
-    return process.compose(model, create_client_fns, tier_names=params.tiers)
+        def client_fn(tier: int) -> process.ClientFn:
+            chosen = part(tier, built)
+            return _client_fn(channels, rule, small[tier], built[tier], chosen, params, masked)
+
+        return [_with_logits(client_fn(i), model, distill) for i, model in enumerate(built)]
+
+    if distill is None:
+        return process.compose(model, create_client_fns, tier_names=params.tiers)
+    return process.compose(
+        model,
+        create_client_fns,
+        tier_names=params.tiers,
+        finalizer=distillation.build_finalizer(model, distill, channels.classes),
+    )
 
 
 def _client_fn(
@@ -163,6 +176,25 @@ def _client_fn(
         return tff.learning.templates.ClientResult(
             update=_weights(update, len(weights.trainable)),
             update_weight=_weights([weight * h for h in held], len(weights.trainable)),
+        ), sums
+
+    return run
+
+
+def _with_logits(
+    client_fn: process.ClientFn, model: Model, distill: Optional[distillation.Distillation]
+) -> process.ClientFn:
+    """The client sends the logits of its trained model on the server's examples as well."""
+    if distill is None:
+        return client_fn
+    logits = distillation.build_logits(model, distill.examples)
+
+    def run(weights: Any, record: Any, round_num: Any) -> tuple[Any, Any]:
+        result, sums = client_fn(weights, record, round_num)
+        weight = process.client_weight(record, "uniform")
+        return tff.learning.templates.ClientResult(
+            update=collections.OrderedDict(weights=result.update, logits=logits()),
+            update_weight=collections.OrderedDict(weights=result.update_weight, logits=weight),
         ), sums
 
     return run

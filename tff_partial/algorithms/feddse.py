@@ -23,9 +23,9 @@ mean over positions as well.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Optional
 
-from tff_partial import activations, costs, neuron_rules, submodel_process
+from tff_partial import activations, costs, distillation, neuron_rules, submodel_process
 from tff_partial.channel_groups import Channels
 from tff_partial.model_spec import ModelSpec
 
@@ -39,17 +39,29 @@ class Params(submodel_process.HeteroParams):
     Attributes:
       temperature: T; 0 takes the most active neurons.
       inference_examples: Number of local examples that are looked at; 0: all.
+      distill: Number of unlabelled examples that the server distils with; 0: it does not.
+      distill_steps: Steps of the distillation after every round.
+      distill_learning_rate: Of its Adam.
+      server_examples: These examples, as clients hold theirs [distill, ...].
     """
 
     temperature: float = 0.0
     inference_examples: int = 0
+    distill: int = 0
+    distill_steps: int = 50
+    distill_learning_rate: float = 1e-3
+    server_examples: Any = dataclasses.field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("temperature", "inference_examples"):
+        for name in ("temperature", "inference_examples", "distill"):
             value = getattr(self, name)
             if value < 0:
                 raise ValueError(f"{name} must not be negative. Received: {name}={value}")
+        for name in ("distill_steps", "distill_learning_rate"):
+            value = getattr(self, name)
+            if value <= 0:
+                raise ValueError(f"{name} must be positive. Received: {name}={value}")
 
 
 def build(model: ModelSpec, params: Params) -> Any:
@@ -69,7 +81,21 @@ def build(model: ModelSpec, params: Params) -> Any:
 
         return rule
 
-    return submodel_process.build(model, params, small, create_rule, params.masked_logits)
+    return submodel_process.build(
+        model, params, small, create_rule, params.masked_logits, _distillation(params)
+    )
+
+
+def _distillation(params: Params) -> Optional[distillation.Distillation]:
+    if not params.distill:
+        return None
+    if params.server_examples is None:
+        raise ValueError(f"server_examples must be given. Received: distill={params.distill}")
+    return distillation.Distillation(
+        params.server_examples[: params.distill],
+        params.distill_steps,
+        params.distill_learning_rate,
+    )
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
