@@ -15,6 +15,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
@@ -38,7 +39,7 @@ class LocalTraining:
       learning_rate: A schedule of the round (eta), or what `schedules.create` takes.
       momentum: Local, and fresh each round.
       weight_decay: Factor of w that is added to the gradient of kernels.
-      clip_norm: If given, gradients are scaled to at most this global norm.
+      clip_norm: If given and finite, gradients are scaled to at most this global norm.
     """
 
     steps: Optional[int] = None
@@ -172,7 +173,7 @@ def build(model: Model, part: Part, local: LocalTraining) -> Callable[..., Any]:
             grads = [_decayed(g, v, local.weight_decay) for g, v in zip(grads, variables)]
         if gradient_fn is not None:
             grads = list(gradient_fn(grads, variables, initial))
-        if local.clip_norm is not None:
+        if local.clip_norm is not None and math.isfinite(local.clip_norm):
             grads, _ = tf.clip_by_global_norm(grads, local.clip_norm)
         size = tf.cast(tf.shape(y)[0], tf.float32)
         correct = tf.reduce_sum(objectives.accuracy(y, logits))
