@@ -366,9 +366,9 @@ class Outputs:
         clients.restore(done)
         if not done:
             return 0, initial_state
-        flat = tf.nest.flatten(initial_state)
-        loaded = self._loop.run_until_complete(self._states.load(done, flat))
-        return done, tf.nest.pack_sequence_as(initial_state, loaded)
+        flat = [np.asarray(value) for value in tf.nest.flatten(initial_state)]
+        loaded = self._loop.run_until_complete(self._states.load(done, _packed(flat)))
+        return done, tf.nest.pack_sequence_as(initial_state, _unpacked(loaded, flat))
 
     def write_row(self, done: int, row: Mapping[str, Any]) -> None:
         # Releasing a key removes the rows of that key and later ones first.
@@ -384,8 +384,30 @@ class Outputs:
             return
         self._versions.append(done)
         clients.write()
-        self._loop.run_until_complete(self._states.save(tf.nest.flatten(state), done))
+        flat = [np.asarray(value) for value in tf.nest.flatten(state)]
+        self._loop.run_until_complete(self._states.save(_packed(flat), done))
         clients.forget_replaced()
+
+
+def _packed(values: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """One array for each type: the state manager takes about 10 ms for every array."""
+    kinds = sorted({value.dtype.name for value in values})
+    return {
+        kind: np.concatenate([v.reshape(-1) for v in values if v.dtype.name == kind])
+        for kind in kinds
+    }
+
+
+def _unpacked(packed: Mapping[str, np.ndarray], like: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The opposite of `_packed`, with the shapes of `like`."""
+    starts = dict.fromkeys(packed, 0)
+    found = []
+    for value in like:
+        kind = value.dtype.name
+        stop = starts[kind] + value.size
+        found.append(np.asarray(packed[kind][starts[kind] : stop]).reshape(value.shape))
+        starts[kind] = stop
+    return found
 
 
 class _StopSignals:
