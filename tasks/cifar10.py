@@ -85,14 +85,14 @@ TASK = Task(
             rounds=1000,
             local_steps=10,
             batch_size=32,
-            learning_rate="0.04,1:0.08,2:0.12,4:0.16,5:0.2,500:0.02,750:0.002",
+            learning_rate="0.2~6.1,500:0.02,750:0.002",
             momentum=0.9,
             weight_decay=1e-4,
             eval_every=10,
             source=(
                 "Partial averaging, table 3 (non-IID, alpha 0.1, 25 % active, rate 0.2), "
                 "experimental settings and appendix: 10,000 iterations, warm-up over 5 epochs "
-                "(here of 12.2 local steps, in five equal stairs, its start not being stated). "
+                "(here of 12.2 local steps, from 0, its start not being stated). "
                 "Interval 10 is the table's; the partial averaging itself has one 10 % longer, 11."
             ),
         ),

@@ -51,14 +51,14 @@ TASK = Task(
             rounds=763,
             local_steps=4,
             batch_size=32,
-            learning_rate="0.24,3:0.48,6:0.72,9:0.96,12:1.2,366:0.12,565:0.012",
+            learning_rate="1.2~15.25,366:0.12,565:0.012",
             momentum=0.9,
             weight_decay=5e-4,
             eval_every=10,
             source=(
                 "Partial averaging, table 1 (IID, interval 4), experimental settings and appendix: "
                 "250 epochs, decay after 120 and 185, warm-up over 5, here in rounds of 4 steps "
-                "(12.2 steps an epoch). Not stated: the warm-up's start (five equal stairs here)."
+                "(12.2 steps an epoch). Not stated: the warm-up's start (0 here)."
             ),
         ),
         "fedumf_appendix": Settings(
