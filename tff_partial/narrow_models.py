@@ -51,7 +51,7 @@ def sizes(
 
 
 def create(spec: ModelSpec, kept: Sequence[int], scaler: Optional[float] = None) -> ModelSpec:
-    """The model with so many channels in each group.
+    """The model with so many channels in each group; its initial weights are all 0.
 
     Args:
       spec: The full model.
@@ -104,6 +104,7 @@ class _Builder:
 
     def _config(self, layer: Any) -> dict[str, Any]:
         config, axis = layer.get_config(), self._outputs.get(id(layer))
+        _initialize_with_zeros(config)
         if axis is None:
             return config
         kept = self._kept[axis.group]
@@ -117,6 +118,15 @@ class _Builder:
                 if name in config:
                     config[name]["config"]["units"] = kept
         return config
+
+
+def _initialize_with_zeros(config: dict[str, Any]) -> None:
+    """Weights are always assigned, and a graph may have ten such models."""
+    for name, value in config.items():
+        if name.endswith("_initializer"):
+            config[name] = "zeros"
+        if name in ("layer", "backward_layer") and value is not None:
+            _initialize_with_zeros(value["config"])
 
 
 def _groups(most: int, channels: int) -> int:
