@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tff_partial import svcca
+from tff_partial.averaging_process import AveragingProcess
 from tff_partial.lazy import tf
 from tff_partial.model_spec import ModelSpec
 
@@ -57,6 +58,16 @@ class Comparison:
             return found
 
         self._activations = activations
+
+    def add_to(self, process: AveragingProcess) -> None:
+        """Adds `columns` to what the round loop measures in rounds that are evaluated."""
+        losses = process.measure_losses
+
+        def measure(state: Any, clients: Any, data: Any) -> dict[str, Any]:
+            values = [client["value"] for client in clients]
+            return {**losses(state, clients, data), **self.columns(values)}
+
+        process.measure_losses = measure
 
     def columns(self, values: Sequence[Any]) -> dict[str, float]:
         """What a row of metrics.csv gets.
@@ -133,3 +144,16 @@ def draw_batches(x: np.ndarray, count: int, examples: int, seed: int) -> list[np
         )
     order = np.random.default_rng([seed, 0x5CCA]).permutation(len(x))[: count * examples]
     return list(x[order].reshape(count, examples, *x.shape[1:]))
+
+
+def check_clients(data: Any) -> None:
+    """Raises a ValueError if a client of `tasks.FederatedData` has no examples.
+
+    Two clients that do not train would be the most similar pair.
+    """
+    empty = sum(data.client_size(i) == 0 for i in range(data.num_clients))
+    if empty:
+        raise ValueError(
+            "every client must have examples to be compared. "
+            f"Received: {empty} of {data.num_clients} clients without"
+        )
