@@ -38,9 +38,6 @@ FIGURES = {1: ("none",), 3: ("second_half", "channel", "first_half")}
 # Of the small runs, where the user says nothing else; and what both figures have in the paper.
 DEMO = {"clients": 8, "rounds": 10}
 PAPER = {"rounds": 100}
-SETTINGS = (
-    "model partition train_examples clients rounds local_steps batch_size learning_rate".split()
-)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -124,8 +121,8 @@ def prepare(flags: argparse.Namespace) -> Prepared:
 def create_experiment(flags: argparse.Namespace) -> experiments.Experiment:
     """Periodic averaging with all clients active; what is averaged is the scheme's."""
     is_paper = flags.preset == "paper"
-    given = {name: getattr(flags, name) for name in SETTINGS}
-    overrides = {k: v for k, v in given.items() if v is not None}
+    settings_of = {field.name for field in dataclasses.fields(tasks.Settings)}
+    overrides = {k: v for k, v in vars(flags).items() if k in settings_of and v is not None}
     overrides = {**(PAPER if is_paper else DEMO), **overrides}
     if "clients" in overrides:
         overrides["clients_per_round"] = overrides["clients"]
@@ -217,7 +214,7 @@ def _finish(prepared: Prepared, folders: Mapping[str, str]) -> None:
     similarity_tables.write_csv(f"{prepared.folder}/similarity.csv", rows)
     title = (
         f"figure {prepared.figure}: {prepared.experiment.task.name}, {settings.model}, "
-        f"{settings.clients} clients ({prepared.data.description})"
+        f"{settings.clients} clients\n{prepared.data.description}"
     )
     drawn = similarity_tables.panels(prepared.figure, rows)
     similarity_tables.plot(f"{prepared.folder}/similarity.png", title, drawn)

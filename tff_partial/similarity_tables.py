@@ -86,6 +86,7 @@ def plot(path: str, title: str, drawn: Panels) -> None:
             color = by_depth(i) if len(drawn) == 1 else f"C{i}"
             axes.plot(*zip(*points), label=label, color=color, marker=".")
         axes.set(title=name, xlabel="local steps", ylabel="maximum SVCCA", ylim=(0, 1.05))
+        axes.label_outer()
         axes.grid(alpha=0.3)
     for axes in grid.flat[len(drawn) :]:
         axes.set_axis_off()
