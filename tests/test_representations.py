@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import models
 from tests import tiny
 from tests.test_synchronisation import spec
-from tff_partial import representations, svcca, synchronisation
+from tff_partial import model_spec, representations, svcca, synchronisation
 
 BLOCKS = ["first", "norm", "third", "classifier"]
 
@@ -132,3 +133,35 @@ def test_batches_are_different_examples_and_follow_the_seed():
 def test_too_few_held_out_examples(count, examples):
     with pytest.raises(ValueError, match=rf"from 1 to 20.*Received: batches={count}, "):
         representations.draw_batches(np.zeros((20, 2)), count, examples, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype", "classes"),
+    [
+        ("resnet20", (8, 8, 3), "float32", 10),
+        ("femnist_cnn", (8, 8, 1), "float32", 62),
+        ("bilstm", (6,), "int32", 2),
+    ],
+)
+def test_models_of_the_paper(name, shape, dtype, classes):
+    """Two clients whose first halves agree are alike there, and only there."""
+    model = model_spec.ModelSpec(lambda: models.create(name, shape, classes, 0.25), shape, dtype)
+    rng = np.random.default_rng(3)
+    shares = synchronisation.shares(model, "first_half")
+    built = model.instantiate()
+    ours = [v.numpy() for v in built.trainable]
+    theirs = [w if s else w + rng.normal(size=w.shape) for w, s in zip(ours, shares.trainable)]
+    statistics = np.concatenate([np.zeros(0), *(v.numpy().ravel() for v in built.statistics)])
+    kept = [
+        {
+            "parameters": np.concatenate([np.ravel(w) for w in weights]).astype(np.float32),
+            "statistics": (statistics * factor).astype(np.float32),
+        }
+        for weights, factor in ((ours, 1), (theirs, 3))
+    ]
+    x = rng.integers(0, 50, (40, *shape)).astype(dtype)
+    compared = representations.Comparison(model, [x], shares.statistics)
+    found = [compared.columns(kept)[f"svcca_max_{block}"] for block in compared.blocks]
+    half = len(found) // 2
+    np.testing.assert_allclose(found[:half], 1, atol=1e-5)
+    assert max(found[half:]) < 1 - 1e-4
