@@ -1,6 +1,6 @@
 """Curves of several runs beside each other, as a picture.
 
-    python -m tff_partial.plots results/a results/b --columns=test_accuracy,global_loss --output=x.png
+    python -m tff_partial.plots results/a results/b --columns=test_accuracy,loss --output=x.png
 
 A panel for each column of metrics.csv, a line for each run, against local steps where all runs have
 them, else against rounds.
