@@ -25,6 +25,7 @@ import time
 from typing import Any, Callable
 
 TIERS = ("strong", "moderate", "weak")
+ON_DISK = " (record on disk)"
 # At most so many times a strong client's.
 BARS = {
     "round, moderate": 0.75,
@@ -154,14 +155,14 @@ def passes_of_tiers(rounds: int) -> dict[str, float]:
     return found
 
 
-def peak_of_round(model_name: str, tier: str) -> dict[str, float]:
+def peak_of_round(model_name: str, tier: str, record_dir: str = "") -> dict[str, float]:
     """Megabytes that a local round adds to the peak of its process."""
     from tff_partial import records, runtime
     from tff_partial.algorithms import embracing
 
     runtime.set_default()
     spec, local, (x, y) = create(model_name)
-    process = embracing.build(spec, embracing.Params(local, (tier,)))
+    process = embracing.build(spec, embracing.Params(local, (tier,), record_dir=record_dir))
     state = process.initialize()
     client = records.create_record(x, y)
     for _ in range(2):
@@ -212,13 +213,16 @@ def measure(rounds: int, kinds: list[str]) -> dict[str, float]:
         for tier in TIERS:
             peak = _in_child("--what=memory", f"--model={model_name}", f"--tier={tier}")
             figures[f"memory {model_name}, {tier}"] = peak["peak"]
+        with tempfile.TemporaryDirectory() as folder:
+            where = ("--what=memory", f"--model={model_name}", "--tier=weak", f"--record={folder}")
+            figures[f"memory {model_name}{ON_DISK}, weak"] = _in_child(*where)["peak"]
     return figures
 
 
 def ratios(figures: dict[str, float]) -> dict[str, float]:
     """Each figure of a weaker tier against the strong one's."""
     found = {
-        name: value / figures[f"{name.rsplit(', ', 1)[0]}, strong"]
+        name: value / figures[f"{name.rsplit(', ', 1)[0]}, strong".replace(ON_DISK, "")]
         for name, value in figures.items()
         if name.endswith((", moderate", ", weak")) and not name.startswith("record")
     }
@@ -231,14 +235,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default="rounds,passes,memory", help="what to measure")
     parser.add_argument("--json")
-    for name in ("--child", "--what", "--model", "--tier"):
+    for name in ("--child", "--what", "--model", "--tier", "--record"):
         parser.add_argument(name, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
         kinds: dict[str, Callable[[], dict[str, float]]] = {
             "rounds": lambda: rounds_of_tiers(args.rounds),
             "passes": lambda: passes_of_tiers(args.rounds),
-            "memory": lambda: peak_of_round(args.model, args.tier),
+            "memory": lambda: peak_of_round(args.model, args.tier, args.record or ""),
         }
         figures = kinds[args.what]()
         with open(args.child, "w") as file:
