@@ -11,17 +11,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from collections.abc import Sequence
 
-from tff_partial import results
-
-
-def rounds_to(rows: Sequence[Mapping[str, Any]], target: float) -> Optional[int]:
-    """The first round with at least this test accuracy."""
-    reached = (r["round"] for r in rows if (r["test_accuracy"] or 0.0) >= target)
-    first = next(reached, None)
-    return None if first is None else int(first)
+from tff_partial import results, run_statistics
 
 
 def table(folders: Sequence[str], targets: Sequence[float]) -> str:
@@ -34,10 +26,10 @@ def table(folders: Sequence[str], targets: Sequence[float]) -> str:
     lines = [heads, ["---"] * len(heads)]
     for folder in folders:
         rows = results.read_metrics(folder)
-        accuracies = [r["test_accuracy"] for r in rows if r["test_accuracy"] is not None]
+        accuracies = run_statistics.accuracies(rows)
         if not accuracies:
             raise results.ResultsError(f"a run must have an evaluation. Received: {folder}")
-        found = [rounds_to(rows, target) for target in targets]
+        found = [run_statistics.rounds_to(rows, target) for target in targets]
         name = os.path.basename(os.path.normpath(folder))
         lines.append(
             [

@@ -1,0 +1,89 @@
+"""The report's tables as Markdown, as GitHub renders it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tff_partial.report import tables
+from tff_partial.report.recipes import KINDS, Section
+from tff_partial.report.runs import NOT_REAL
+from tff_partial.report.tables import Line, Table
+
+INTRODUCTION = (
+    "Made by `python -m tff_partial.report <results folders> --markdown`. Figures are mean ± "
+    "standard deviation over seeds where there are several. Difference: ours minus the paper's. "
+    f"Small embedded data that stand in for a data set are marked **{NOT_REAL}**: such figures say "
+    "nothing about it."
+)
+_SPECIAL = re.compile(r"([\\`*\[\]|~])|(?<!\w)(_)|(_)(?!\w)")
+
+
+def render(sections: Sequence[Section]) -> str:
+    """The document as text."""
+    parts = ["# Results", INTRODUCTION, *map(_section, sections)]
+    return "\n\n".join(parts) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text that stays itself, in one line of Markdown."""
+    text = " ".join(text.split())
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(r"\\\g<0>", text)
+
+
+def _section(section: Section) -> str:
+    name = f"{section.recipe}: {section.title}" if section.recipe else section.title
+    parts = [f"## {escape(name)}", _facts(section), *_tables(section)]
+    parts += ["\n".join(f"- {escape(note)}" for note in section.notes), _commands(section)]
+    return "\n\n".join(filter(None, parts))
+
+
+def _facts(section: Section) -> str:
+    facts = [escape(section.paper)] if section.paper else []
+    facts += [KINDS[section.kind]] if section.kind != "runs" else []
+    if section.scale is not None:
+        rule = f" ({escape(section.scale_rule)})" if section.scale_rule else ""
+        facts.append(f"scale {section.scale:g} of the paper's setting{rule}")
+    facts += [f"data: {_data(section)}"] if section.data else []
+    return " ".join(f"{fact[:1].upper()}{fact[1:]}." for fact in facts)
+
+
+def _data(section: Section) -> str:
+    return "; ".join(escape(data).replace(NOT_REAL, f"**{NOT_REAL}**") for data in section.data)
+
+
+def _tables(section: Section) -> list[str]:
+    return [_table(table, section) for table in tables.of_section(section)]
+
+
+def _table(table: Table, section: Section) -> str:
+    caption = escape(table.caption)
+    if not section.is_real:
+        caption += f". Data: {_data(section)}"
+    heads = f"| {' | '.join(map(escape, table.heads))} |"
+    rule = f"|{'---|' * len(table.heads)}"
+    return "\n".join([f"{caption}:", "", heads, rule, *map(_line, table.lines)])
+
+
+def _line(line: Line) -> str:
+    head = escape(line.head) + ("" if line.is_real else f" (**{NOT_REAL}**)")
+    cells = [escape(cell.text) for cell in line.cells]
+    return f"| {' | '.join([head, *cells])} |"
+
+
+def _commands(section: Section) -> str:
+    rows = [row for row in section.rows if row.command]
+    if not rows:
+        return ""
+    parts = ["<details><summary>Commands that repeat the rows</summary>"]
+    for row in rows:
+        parts += [f"{escape(row.label)}:", _fenced(row.command)]
+    return "\n\n".join([*parts, "</details>"])
+
+
+def _fenced(text: str) -> str:
+    """A code block whose fence is longer than any in the text."""
+    longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"

@@ -1,0 +1,217 @@
+"""The report as one HTML page that needs nothing beside itself.
+
+Scripts and styles are part of the page, and its content security policy admits only these, by their
+hashes: text from labels or notes cannot become a script, and nothing is loaded from anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+import string
+from collections.abc import Sequence
+from typing import Any
+
+from tff_partial.report import curves, tables
+from tff_partial.report.recipes import KINDS, Section
+from tff_partial.report.runs import NOT_REAL
+from tff_partial.report.tables import Cell, Line, Table
+
+ASSETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "assets")
+MARK = f'<strong class="mark">{NOT_REAL}</strong>'
+
+
+def render(sections: Sequence[Section]) -> str:
+    """The page as text."""
+    figures = [curves.figure(section) for section in sections]
+    parts = [_section(i, each, figure) for i, (each, figure) in enumerate(zip(sections, figures))]
+    styles = [_asset("uPlot.min.css"), _asset("page.css")]
+    scripts = [_asset("uPlot.iife.min.js"), _asset("page.js")]
+    return string.Template(_asset("page.html")).substitute(
+        policy=_policy(scripts, styles),
+        styles="".join(f"<style>{style}</style>" for style in styles),
+        scripts="".join(f"<script>{script}</script>" for script in scripts),
+        warning=_warning(sections),
+        overview=_overview(sections),
+        sections="\n".join(parts),
+        figures=_json(figures),
+        licence=_text(_asset("uPlot.LICENSE")),
+    )
+
+
+def _asset(name: str) -> str:
+    with open(os.path.join(ASSETS, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    def hashes(texts: Sequence[str]) -> str:
+        digests = [hashlib.sha256(text.encode()).digest() for text in texts]
+        return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+
+    return f"default-src 'none'; script-src {hashes(scripts)}; style-src {hashes(styles)}"
+
+
+def _json(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _text(value: str) -> str:
+    return html.escape(value, quote=True)
+
+
+def _warning(sections: Sequence[Section]) -> str:
+    if all(section.is_real for section in sections):
+        return ""
+    return (
+        f'<p class="warning">Where it says {MARK}, small embedded data stand in for the data set: '
+        "such figures say nothing about it.</p>"
+    )
+
+
+def _overview(sections: Sequence[Section]) -> str:
+    heads = ("part", "paper", "scale", "rows run", "data")
+    lines = []
+    for index, section in enumerate(sections):
+        done = sum(bool(row.finished) for row in section.rows)
+        cells = (
+            _text(section.paper) or "–",
+            "–" if section.scale is None else f"{section.scale:g}",
+            f"{done} of {len(section.rows)}",
+            _data(section) or "–",
+        )
+        link = f'<a href="#part-{index}">{_text(_name(section))}</a>'
+        columns = "".join(f"<td>{cell}</td>" for cell in cells)
+        lines.append(f'<tr><th scope="row">{link}</th>{columns}</tr>')
+    return _table_frame("What is in this report", "What is in this report", heads, lines)
+
+
+def _name(section: Section) -> str:
+    return f"{section.recipe}: {section.title}" if section.recipe else section.title
+
+
+def _data(section: Section) -> str:
+    """What the data were, in HTML."""
+    return "; ".join(_text(data).replace(NOT_REAL, MARK) for data in section.data)
+
+
+def _section(index: int, section: Section, figure: Any) -> str:
+    facts = [_text(section.paper)] if section.paper else []
+    if section.kind != "runs":
+        facts.append(KINDS[section.kind])
+    if section.scale is not None:
+        rule = f" ({_text(section.scale_rule)})" if section.scale_rule else ""
+        facts.append(f"scale {section.scale:g} of the paper's setting{rule}")
+    facts += [f"data: {_data(section)}"] if section.data else []
+    notes = "".join(f"<li>{_text(note)}</li>" for note in section.notes)
+    found = tables.of_section(section)
+    return "\n".join(
+        [
+            f'<section id="part-{index}" aria-labelledby="title-{index}">',
+            f'<h2 id="title-{index}">{_text(_name(section))}</h2>',
+            f'<p class="facts">{". ".join(fact[:1].upper() + fact[1:] for fact in facts)}.</p>'
+            if facts
+            else "",
+            *[_table(table, section) for table in found[:1]],
+            _figure(index, figure, section),
+            *[_table(table, section) for table in found[1:]],
+            f'<ul class="notes">{notes}</ul>' if notes else "",
+            _commands(section),
+            "</section>",
+        ]
+    )
+
+
+def _table(table: Table, section: Section) -> str:
+    caption = _text(table.caption)
+    if section.data:
+        caption += f". Data: {_data(section)}"
+    lines = [_line(line) for line in table.lines]
+    return _table_frame(caption, _text(table.caption), table.heads, lines)
+
+
+def _table_frame(caption: str, label: str, heads: Sequence[str], lines: Sequence[str]) -> str:
+    """A table that scrolls sideways within itself; a region, so that the keyboard can scroll it."""
+    columns = "".join(f'<th scope="col">{_text(head)}</th>' for head in heads)
+    return (
+        f'<div class="table"><p class="caption">{caption}</p>'
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
+        f'<table><caption class="unseen">{caption}</caption>'
+        f"<thead><tr>{columns}</tr></thead><tbody>{''.join(lines)}</tbody></table></div></div>"
+    )
+
+
+def _line(line: Line) -> str:
+    mark = "" if line.is_real else f" {MARK}"
+    cells = "".join(map(_cell, line.cells))
+    return f'<tr><th scope="row">{_text(line.head)}{mark}</th>{cells}</tr>'
+
+
+def _cell(cell: Cell) -> str:
+    tone = f' class="{cell.tone}"' if cell.tone else ""
+    return f"<td{tone}>{_text(cell.text)}</td>"
+
+
+def _figure(index: int, figure: Any, section: Section) -> str:
+    if figure is None:
+        return ""
+    keys = "".join(_key(number, curve) for number, curve in enumerate(figure["curves"]))
+    mark = "" if section.is_real else f" Data: {_data(section)}."
+    choices = "".join(
+        f'<label><input type="radio" name="x-{index}" value="{name}"'
+        f"{' checked' if name == 'rounds' else ''}> {title}</label>"
+        for name, title in curves.AXES.items()
+    )
+    label = f"Curves of {section.title}; arrow keys read values, buttons below hide curves."
+    return (
+        f'<figure data-figure="{index}"><figcaption>{_text(section.title)}: '
+        f"mean over seeds, band of one standard deviation.{mark}</figcaption>"
+        f'<div class="controls">{_quantities(figure)}'
+        f'<fieldset class="x"><legend>against</legend>{choices}</fieldset></div>'
+        f'<div class="plot" tabindex="0" role="img" aria-label="{_text(label)}"></div>'
+        f'<p class="readout" aria-live="polite"></p><div class="keys">{keys}'
+        '<button type="button" class="all" data-show="1">show all</button>'
+        '<button type="button" class="all" data-show="">hide all</button></div>'
+        "<noscript><p>The curves need JavaScript; the tables do not.</p></noscript></figure>"
+    )
+
+
+def _quantities(figure: Any) -> str:
+    options = "".join(
+        f'<option value="{name}">{_text(title)}</option>'
+        for name, title in figure["quantities"].items()
+    )
+    return f'<label class="quantity">show <select>{options}</select></label>'
+
+
+def _key(number: int, curve: Any) -> str:
+    mark = "" if curve["is_real"] else f" {MARK}"
+    seeds = "1 seed" if curve["seeds"] == 1 else f"{curve['seeds']} seeds"
+    return (
+        f'<button type="button" class="key" aria-pressed="true" data-curve="{number}">'
+        f'<span class="swatch"></span><span>{_text(curve["label"])}{mark} '
+        f'<small>{seeds}</small></span><output class="value"></output></button>'
+    )
+
+
+def _commands(section: Section) -> str:
+    rows = [row for row in section.rows if row.command]
+    if not rows:
+        return ""
+    items = []
+    for row in rows:
+        mark = "" if row.is_real else f" {MARK}"
+        folders = ", ".join(f"<code>{_text(run.folder)}</code>" for run in row.runs)
+        items.append(
+            f"<dt>{_text(row.label)}{mark}</dt><dd><pre><code>{_text(row.command)}</code></pre>"
+            f"{f'<p>Results: {folders}</p>' if folders else ''}</dd>"
+        )
+    return (
+        f"<details><summary>Commands that repeat the rows ({len(rows)})</summary>"
+        f"<dl>{''.join(items)}</dl></details>"
+    )
