@@ -71,10 +71,12 @@ class Browser:
         return self
 
     def __exit__(self, *unused):
-        self._process.terminate()
+        self._session = None
         try:
+            # It ends its own processes, which would otherwise write to the profile for a while.
+            self.call("Browser.close")
             self._process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
+        except (AssertionError, OSError, subprocess.TimeoutExpired):
             self._process.kill()
             self._process.wait()
         os.close(self._write)
@@ -140,9 +142,7 @@ class Browser:
         """A real click with the mouse."""
         x, y = self.place(selector)
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-            self.call(
-                "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
-            )
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def hover(self, selector):
         x, y = self.place(selector)

@@ -14,11 +14,11 @@ from tff_partial.report.runs import Run
 
 FOLDER = "<folder>"
 # Flags that have a default of their own, which no preset changes.
-_DEFAULTS = {"device_speeds": [1.0], "full_model_seconds": 10.0, "augment": False}
+DEFAULTS = {"device_speeds": [1.0], "full_model_seconds": 10.0, "augment": False}
 _OF_ALL = ("normalization", "augment", "device_speeds", "round_deadline", "full_model_seconds")
 _DATA_DIR = re.compile(r"(--?data_dir(?:=|\s+))('[^']*'|\"[^\"]*\"|[^\s'\"]+)")
 # A path from the root: of a flag, of the interpreter, or a word of its own.
-_ABSOLUTE = re.compile(r"(?P<before>^|[\s='\"(,:])(?P<path>/[^\s'\"),]*/[^\s'\"),]+)")
+_ABSOLUTE = re.compile(r"(?P<before>^|[\s='\"(,])(?P<path>/[^\s'\"),]*/[^\s'\"),]+)")
 
 
 def of_runs(runs: Sequence[Run]) -> str:
@@ -45,7 +45,7 @@ def _flags(settings: Mapping[str, Any]) -> list[str]:
     given = {name: settings.get(name) for name in ("task", "algo", "preset")}
     given["paper"] = _paper(settings)
     given |= {name: settings.get(name) for name in (*fields, *_OF_ALL, *params)}
-    wanted = {k: v for k, v in given.items() if v not in (None, "") and v != _DEFAULTS.get(k)}
+    wanted = {k: v for k, v in given.items() if v not in (None, "") and v != DEFAULTS.get(k)}
     return [f"--{name}={shlex.quote(text_of(value))}" for name, value in wanted.items()]
 
 
@@ -66,7 +66,7 @@ def text_of(value: Any) -> str:
         return ",".join(map(text_of, value))
     if isinstance(value, bool):
         return str(value).lower()
-    return repr(value) if isinstance(value, float) else str(value)
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def _data_flags(run: Run, data_dir: Optional[str]) -> list[str]:

@@ -10,13 +10,14 @@ from tff_partial import run_statistics
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row, Run
 
+PERCENT = 100.0
 # Column of metrics.csv -> (what the page calls it, factor). Only what a run has is shown.
 QUANTITIES = {
-    "test_accuracy": ("test accuracy, %", 100.0),
-    "test_accuracy_all_clients": ("test accuracy of all clients' mean, %", 100.0),
+    "test_accuracy": ("test accuracy, %", PERCENT),
+    "test_accuracy_all_clients": ("test accuracy of all clients' mean, %", PERCENT),
     "discrepancy": ("discrepancy of the local models", 1.0),
 }
-AXES = {"rounds": "rounds", "seconds": "simulated seconds", "bytes": "bytes sent"}
+AXES = {"rounds": "rounds", "seconds": "simulated seconds", "bytes": "bytes"}
 MOST_POINTS = 200
 
 
@@ -34,7 +35,7 @@ def figure(section: Section) -> Optional[dict[str, Any]]:
             for name, (title, _) in QUANTITIES.items()
             if any(name in curve["quantities"] for curve in curves)
         },
-        "target": rounded(100 * max(targets)) if len(targets) == 1 and any(targets) else None,
+        "target": rounded(PERCENT * max(targets)) if len(targets) == 1 and any(targets) else None,
     }
 
 
@@ -63,11 +64,14 @@ def _points(runs: Sequence[Run], column: str, factor: float) -> Optional[dict[st
         "rounds": common,
         "seconds": _mean_sums(runs, places, common, run_statistics.SECONDS),
         "bytes": _mean_sums(runs, places, common, run_statistics.BYTES),
-        "mean": [rounded(factor * mean) for mean, _ in found],
-        "spread": [rounded(factor * deviation) for _, deviation in found]
-        if len(runs) > 1
-        else None,
+        "mean": [_shown(factor, mean) for mean, _ in found],
+        "spread": [_shown(factor, deviation) for _, deviation in found] if len(runs) > 1 else None,
     }
+
+
+def _shown(factor: float, value: float) -> float:
+    """Percentages have the decimals of the tables, so that both show the same."""
+    return round(PERCENT * value, 2) if factor == PERCENT else rounded(factor * value)
 
 
 def _places(run: Run, column: str) -> dict[int, int]:

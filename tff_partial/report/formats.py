@@ -42,7 +42,12 @@ def with_spread(found: Optional[Spread], text: Format, factor: float = 1.0) -> s
     if found is None:
         return NONE
     mean = text(factor * found.mean)
-    return mean if found.deviation is None else f"{mean} ± {text(factor * found.deviation)}"
+    if found.deviation is None:
+        return mean
+    deviation = factor * found.deviation
+    # As many decimals as the mean; one where the mean happens to be whole.
+    decimals = len(mean.partition(".")[2]) or (not deviation.is_integer())
+    return f"{mean} ± {deviation:,.{decimals}f}"
 
 
 def of_unit(unit: str) -> Format:

@@ -11,16 +11,19 @@ import hashlib
 import html
 import json
 import os
+import re
 import string
 from collections.abc import Sequence
 from typing import Any
 
 from tff_partial.report import curves, tables
+from tff_partial.report.formats import MINUS, NONE
 from tff_partial.report.recipes import KINDS, Section
 from tff_partial.report.runs import NOT_REAL
 from tff_partial.report.tables import Cell, Line, Table
 
 ASSETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "assets")
+_NUMBER = re.compile(rf"[{MINUS}+]?\d|{NONE}$")
 MARK = f'<strong class="mark">{NOT_REAL}</strong>'
 
 
@@ -75,20 +78,21 @@ def _warning(sections: Sequence[Section]) -> str:
 
 
 def _overview(sections: Sequence[Section]) -> str:
-    heads = ("part", "paper", "scale", "rows run", "data")
+    heads = ("part", "rows run", "scale", "data", "paper")
     lines = []
     for index, section in enumerate(sections):
         done = sum(bool(row.finished) for row in section.rows)
         cells = (
-            _text(section.paper) or "–",
-            "–" if section.scale is None else f"{section.scale:g}",
             f"{done} of {len(section.rows)}",
+            "–" if section.scale is None else f"{section.scale:g}",
             _data(section) or "–",
+            _text(section.paper) or "–",
         )
         link = f'<a href="#part-{index}">{_text(_name(section))}</a>'
-        columns = "".join(f"<td>{cell}</td>" for cell in cells)
+        columns = "".join(f'<td class="text">{cell}</td>' for cell in cells)
         lines.append(f'<tr><th scope="row">{link}</th>{columns}</tr>')
-    return _table_frame("What is in this report", "What is in this report", heads, lines)
+    label = "What is in this report"
+    return _table_frame(label, label, heads, [True] * len(heads), lines)
 
 
 def _name(section: Section) -> str:
@@ -98,6 +102,11 @@ def _name(section: Section) -> str:
 def _data(section: Section) -> str:
     """What the data were, in HTML."""
     return "; ".join(_text(data).replace(NOT_REAL, MARK) for data in section.data)
+
+
+def _mark(section: Section) -> str:
+    """For captions: the data, where they are not the real set."""
+    return "" if section.is_real else f". Data: {_data(section)}"
 
 
 def _section(index: int, section: Section, figure: Any) -> str:
@@ -128,16 +137,27 @@ def _section(index: int, section: Section, figure: Any) -> str:
 
 
 def _table(table: Table, section: Section) -> str:
-    caption = _text(table.caption)
-    if section.data:
-        caption += f". Data: {_data(section)}"
-    lines = [_line(line) for line in table.lines]
-    return _table_frame(caption, _text(table.caption), table.heads, lines)
+    caption = _text(table.caption) + _mark(section)
+    columns = [[line.cells[i] for line in table.lines] for i in range(len(table.heads) - 1)]
+    is_text = [True, *map(_is_text, columns)]
+    lines = [_line(line, is_text[1:]) for line in table.lines]
+    return _table_frame(caption, _text(table.caption), table.heads, is_text, lines)
 
 
-def _table_frame(caption: str, label: str, heads: Sequence[str], lines: Sequence[str]) -> str:
+def _is_text(column: Sequence[Cell]) -> bool:
+    """Whether most of a column are words, which stand to the left."""
+    words = [cell.tone != "missing" and not _NUMBER.match(cell.text) for cell in column]
+    return 2 * sum(words) > len(words)
+
+
+def _table_frame(
+    caption: str, label: str, heads: Sequence[str], is_text: Sequence[bool], lines: Sequence[str]
+) -> str:
     """A table that scrolls sideways within itself; a region, so that the keyboard can scroll it."""
-    columns = "".join(f'<th scope="col">{_text(head)}</th>' for head in heads)
+    columns = "".join(
+        f'<th scope="col"{_classes(text and "text")}>{_text(head)}</th>'
+        for head, text in zip(heads, is_text)
+    )
     return (
         f'<div class="table"><p class="caption">{caption}</p>'
         f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
@@ -146,37 +166,41 @@ def _table_frame(caption: str, label: str, heads: Sequence[str], lines: Sequence
     )
 
 
-def _line(line: Line) -> str:
+def _line(line: Line, is_text: Sequence[bool]) -> str:
     mark = "" if line.is_real else f" {MARK}"
-    cells = "".join(map(_cell, line.cells))
+    cells = "".join(
+        f"<td{_classes(cell.tone, text and 'text')}>{_text(cell.text)}</td>"
+        for cell, text in zip(line.cells, is_text)
+    )
     return f'<tr><th scope="row">{_text(line.head)}{mark}</th>{cells}</tr>'
 
 
-def _cell(cell: Cell) -> str:
-    tone = f' class="{cell.tone}"' if cell.tone else ""
-    return f"<td{tone}>{_text(cell.text)}</td>"
+def _classes(*names: Any) -> str:
+    found = " ".join(filter(None, names))
+    return f' class="{found}"' if found else ""
 
 
 def _figure(index: int, figure: Any, section: Section) -> str:
     if figure is None:
         return ""
     keys = "".join(_key(number, curve) for number, curve in enumerate(figure["curves"]))
-    mark = "" if section.is_real else f" Data: {_data(section)}."
     choices = "".join(
         f'<label><input type="radio" name="x-{index}" value="{name}"'
         f"{' checked' if name == 'rounds' else ''}> {title}</label>"
         for name, title in curves.AXES.items()
     )
     label = f"Curves of {section.title}; arrow keys read values, buttons below hide curves."
+    target = "" if figure["target"] is None else f"; dashed: target {figure['target']:g} %"
     return (
         f'<figure data-figure="{index}"><figcaption>{_text(section.title)}: '
-        f"mean over seeds, band of one standard deviation.{mark}</figcaption>"
+        f"mean over seeds, band of one standard deviation{target}"
+        f"{_mark(section)}</figcaption>"
         f'<div class="controls">{_quantities(figure)}'
         f'<fieldset class="x"><legend>against</legend>{choices}</fieldset></div>'
         f'<div class="plot" tabindex="0" role="img" aria-label="{_text(label)}"></div>'
         f'<p class="readout" aria-live="polite"></p><div class="keys">{keys}'
-        '<button type="button" class="all" data-show="1">show all</button>'
-        '<button type="button" class="all" data-show="">hide all</button></div>'
+        '<div class="alls"><button type="button" class="all" data-show="1">show all</button>'
+        '<button type="button" class="all" data-show="">hide all</button></div></div>'
         "<noscript><p>The curves need JavaScript; the tables do not.</p></noscript></figure>"
     )
 
@@ -194,7 +218,7 @@ def _key(number: int, curve: Any) -> str:
     seeds = "1 seed" if curve["seeds"] == 1 else f"{curve['seeds']} seeds"
     return (
         f'<button type="button" class="key" aria-pressed="true" data-curve="{number}">'
-        f'<span class="swatch"></span><span>{_text(curve["label"])}{mark} '
+        f'<span class="swatch"></span><span class="label">{_text(curve["label"])}{mark} '
         f'<small>{seeds}</small></span><output class="value"></output></button>'
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping
 from typing import Any, Optional
@@ -168,4 +169,7 @@ def _object(content: Mapping[str, Any], key: str, default: Any = _NONE) -> dict[
 
 
 def _number(content: Mapping[str, Any], key: str) -> Optional[float]:
-    return _get(content, key, (int, float), "a number", None)
+    number = _get(content, key, (int, float), "a number", None)
+    if number is not None and not math.isfinite(number):
+        raise _Malformed(f"a finite number as {key!r}.")
+    return number

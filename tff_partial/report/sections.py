@@ -63,9 +63,15 @@ def group(singles: Sequence[Run]) -> list[Section]:
     for run in singles:
         task, model = (str(run.settings.get(name, "")) for name in ("task", "model"))
         groups.setdefault((task, model, run.data), []).append(run)
+    titles = [f"{task}, {model}" for task, model, _ in groups]
     return [
-        Section(title=", ".join(filter(None, key)), rows=_rows(groups[key]))
-        for key in sorted(groups)
+        Section(
+            # The data stand below the title, which names them only where it must.
+            title=f"{task}, {model}"
+            + (f", {data}" if titles.count(f"{task}, {model}") > 1 else ""),
+            rows=_rows(groups[task, model, data]),
+        )
+        for task, model, data in sorted(groups)
     ]
 
 
@@ -89,8 +95,12 @@ def _varied(settings: Sequence[Mapping[str, Any]]) -> list[str]:
 def _row(same: Sequence[Run], varied: Sequence[str]) -> Row:
     settings = same[0].settings
     algo = str(settings.get("algo", "?"))
-    values = {name: commands.text_of(settings.get(name)) for name in varied}
-    given = [f"{name}={value}" for name, value in values.items() if value]
+    values = {name: commands.text_of(settings.get(name)).replace(",", ", ") for name in varied}
+    given = [
+        f"{name}={value}"
+        for name, value in values.items()
+        if value and settings[name] != commands.DEFAULTS.get(name)
+    ]
     return Row(
         ", ".join([algo, *given]),
         {name: value or "–" for name, value in values.items()},

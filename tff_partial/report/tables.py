@@ -56,11 +56,12 @@ def compared(section: Section, metric: Metric) -> Table:
     unit = f", {metric.unit}" if metric.unit else ""
     better = {True: "; higher is better", False: "; lower is better", None: ""}
     names = _varied(section)
-    heads = ("row", *names, f"paper{unit}", f"ours{unit}", "difference", "seeds")
+    # What is varied comes last: on a phone the first columns are those that are seen.
+    heads = ("row", f"paper{unit}", f"ours{unit}", "difference", "seeds", *names)
     lines = [
         Line(
             row.label,
-            (*_varied_cells(row, names), *_compared_cells(row, metric), _seeds(row)),
+            (*_compared_cells(row, metric), _seeds(row), *_varied_cells(row, names)),
             row.is_real,
         )
         for row in section.rows
@@ -105,6 +106,8 @@ def _missing(row: Row, metric: Metric, found: Optional[run_statistics.Spread]) -
 def _difference(ours: float, paper: Optional[float], metric: Metric) -> Cell:
     if paper is None:
         return Cell(formats.NONE)
+    # Of the figures as they are shown, so that a reader who subtracts finds the same.
+    ours = round(ours, 2) if metric.unit == "%" else ours
     text = formats.of_unit(metric.unit)(ours - paper)
     is_zero = not text.strip("0.,−")
     sign = "" if is_zero or text.startswith(formats.MINUS) else "+"
@@ -175,7 +178,8 @@ def tier_overview(section: Section) -> Table:
 def _tier_lines(row: Row) -> list[Line]:
     settings = row.counted[0].settings
     text = settings.get("tiers") or f"strong:{settings.get('clients', 0)}"
-    capacity = formats.with_spread(row.spread_of("average_capacity"), formats.significant)
+    found = row.spread_of("average_capacity")
+    capacity = formats.NONE if found is None else formats.significant(found.mean)
     lines = []
     for tier in tiers.parse(text):
         accuracy = row.spread_of(f"train_accuracy_{tier.name}")

@@ -4,7 +4,8 @@
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const DASHES = [[], [8, 4], [2, 3], [10, 4, 2, 4]];
   const COLOURS = 8;
-  const AXIS_TITLES = { rounds: "rounds", seconds: "simulated seconds", bytes: "bytes sent, both ways" };
+  const AXIS_TITLES = { rounds: "rounds", seconds: "simulated seconds", bytes: "bytes, down and up" };
+  const ROUNDS = [1, 10, 100, 1e3, 1e4, 1e5].flatMap((n) => [n, 2 * n, 5 * n]);
   const PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 
   function css(name) {
@@ -109,11 +110,15 @@
       ctx.restore();
     }
 
+    function value(y) {
+      return quantity.startsWith("test_accuracy") ? y.toFixed(2) : number(y);
+    }
+
     function showValues(u) {
       const xs = u.data[0], at = u.cursor.idx;
       const here = at == null ? null : xs[at];
       readout.textContent = here == null
-        ? "Last values. Point at the plot or tap it to read others."
+        ? "Last values; point at the plot or tap it to read others."
         : "At " + (axis === "rounds" ? "round " : "") + onAxis[axis](here) + ":";
       figure.curves.forEach((curve, i) => {
         const ys = u.data[3 * i + 1], found = curve.quantities[quantity];
@@ -121,7 +126,7 @@
         const output = keys[i].querySelector(".value");
         if (!found || place == null) { output.textContent = "–"; return; }
         const high = u.data[3 * i + 2][place];
-        output.textContent = number(ys[place]) + (high == null ? "" : " ± " + number(high - ys[place]));
+        output.textContent = value(ys[place]) + (high == null ? "" : " ± " + value(high - ys[place]));
       });
     }
 
@@ -135,9 +140,12 @@
         series: series(),
         bands: bands(),
         padding: [10, 14, 0, 0],
-        scales: { x: { time: false }, y: { range: { min: { pad: 0.05, soft: 0, mode: 3 }, max: { pad: 0.05 } } } },
+        scales: {
+          x: { time: false, range: (u, from, to) => [0, to || 1] },
+          y: { range: { min: { pad: 0.05, soft: 0, mode: 3 }, max: { pad: 0.05 } } },
+        },
         axes: [
-          { ...common, label: AXIS_TITLES[axis], labelSize: 20, space: 64, values: (u, at) => at.map((x) => (x == null ? "" : onAxis[axis](x))) },
+          { ...common, label: AXIS_TITLES[axis], labelSize: 20, size: 32, space: 64, incrs: axis === "rounds" ? ROUNDS : undefined, values: (u, at) => at.map((x) => (x == null ? "" : onAxis[axis](x))) },
           { ...common, label: figure.quantities[quantity], labelSize: 20, size: 54, values: (u, at) => at.map((y) => (y == null ? "" : number(y))) },
         ],
         cursor: {
