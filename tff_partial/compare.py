@@ -13,7 +13,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tff_partial import results, run_statistics
+from tff_partial import results
+from tff_partial.run_statistics import accuracies, rounds_to
 
 
 def table(folders: Sequence[str], targets: Sequence[float]) -> str:
@@ -26,17 +27,17 @@ def table(folders: Sequence[str], targets: Sequence[float]) -> str:
     lines = [heads, ["---"] * len(heads)]
     for folder in folders:
         rows = results.read_metrics(folder)
-        accuracies = run_statistics.accuracies(rows)
-        if not accuracies:
+        found = accuracies(rows)
+        if not found:
             raise results.ResultsError(f"a run must have an evaluation. Received: {folder}")
-        found = [run_statistics.rounds_to(rows, target) for target in targets]
+        reached = [rounds_to(rows, target) for target in targets]
         name = os.path.basename(os.path.normpath(folder))
         lines.append(
             [
                 name,
-                *("*" if n is None else str(n) for n in found),
-                f"{accuracies[-1]:.4f}",
-                f"{max(accuracies):.4f}",
+                *("*" if n is None else str(n) for n in reached),
+                f"{found[-1]:.4f}",
+                f"{max(found):.4f}",
                 str(len(rows)),
             ]
         )

@@ -46,7 +46,7 @@ def with_spread(found: Optional[Spread], text: Format, factor: float = 1.0) -> s
         return mean
     deviation = factor * found.deviation
     # As many decimals as the mean; one where the mean happens to be whole.
-    decimals = len(mean.partition(".")[2]) or (not deviation.is_integer())
+    decimals = len(mean.partition(".")[2]) or int(not deviation.is_integer())
     return f"{mean} ± {deviation:,.{decimals}f}"
 
 

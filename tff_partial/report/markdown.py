@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 from tff_partial.report import tables
-from tff_partial.report.recipes import KINDS, Section
+from tff_partial.report.cells import Line, Table
+from tff_partial.report.recipes import Section
 from tff_partial.report.runs import NOT_REAL
-from tff_partial.report.tables import Line, Table
 
 INTRODUCTION = (
     "Made by `python -m tff_partial.report <results folders> --markdown`. Figures are mean ± "
@@ -33,34 +33,20 @@ def escape(text: str) -> str:
 
 
 def _section(section: Section) -> str:
-    name = f"{section.recipe}: {section.title}" if section.recipe else section.title
-    parts = [f"## {escape(name)}", _facts(section), *_tables(section)]
+    parts = [f"## {escape(section.name)}", _marked(" ".join(section.facts))]
+    parts += [_table(table, section) for table in tables.of_section(section)]
     parts += ["\n".join(f"- {escape(note)}" for note in section.notes), _commands(section)]
     return "\n\n".join(filter(None, parts))
 
 
-def _facts(section: Section) -> str:
-    facts = [escape(section.paper)] if section.paper else []
-    facts += [KINDS[section.kind]] if section.kind != "runs" else []
-    if section.scale is not None:
-        rule = f" ({escape(section.scale_rule)})" if section.scale_rule else ""
-        facts.append(f"scale {section.scale:g} of the paper's setting{rule}")
-    facts += [f"data: {_data(section)}"] if section.data else []
-    return " ".join(f"{fact[:1].upper()}{fact[1:]}." for fact in facts)
-
-
-def _data(section: Section) -> str:
-    return "; ".join(escape(data).replace(NOT_REAL, f"**{NOT_REAL}**") for data in section.data)
-
-
-def _tables(section: Section) -> list[str]:
-    return [_table(table, section) for table in tables.of_section(section)]
+def _marked(text: str) -> str:
+    return escape(text).replace(NOT_REAL, f"**{NOT_REAL}**")
 
 
 def _table(table: Table, section: Section) -> str:
     caption = escape(table.caption)
     if not section.is_real:
-        caption += f". Data: {_data(section)}"
+        caption += f". Data: {_marked('; '.join(section.data))}"
     heads = f"| {' | '.join(map(escape, table.heads))} |"
     rule = f"|{'---|' * len(table.heads)}"
     return "\n".join([f"{caption}:", "", heads, rule, *map(_line, table.lines)])

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tff_partial.report import curves, tables
+from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.formats import MINUS, NONE
-from tff_partial.report.recipes import KINDS, Section
+from tff_partial.report.recipes import Section
 from tff_partial.report.runs import NOT_REAL
-from tff_partial.report.tables import Cell, Line, Table
 
 ASSETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "assets")
 _NUMBER = re.compile(rf"[{MINUS}+]?\d|{NONE}$")
@@ -85,47 +85,34 @@ def _overview(sections: Sequence[Section]) -> str:
         cells = (
             f"{done} of {len(section.rows)}",
             "–" if section.scale is None else f"{section.scale:g}",
-            _data(section) or "–",
+            _marked("; ".join(section.data)) or "–",
             _text(section.paper) or "–",
         )
-        link = f'<a href="#part-{index}">{_text(_name(section))}</a>'
+        link = f'<a href="#part-{index}">{_text(section.name)}</a>'
         columns = "".join(f'<td class="text">{cell}</td>' for cell in cells)
         lines.append(f'<tr><th scope="row">{link}</th>{columns}</tr>')
     label = "What is in this report"
     return _table_frame(label, label, heads, [True] * len(heads), lines)
 
 
-def _name(section: Section) -> str:
-    return f"{section.recipe}: {section.title}" if section.recipe else section.title
-
-
-def _data(section: Section) -> str:
-    """What the data were, in HTML."""
-    return "; ".join(_text(data).replace(NOT_REAL, MARK) for data in section.data)
+def _marked(text: str) -> str:
+    """The text in HTML, with the words that mark data set off."""
+    return _text(text).replace(NOT_REAL, MARK)
 
 
 def _mark(section: Section) -> str:
     """For captions: the data, where they are not the real set."""
-    return "" if section.is_real else f". Data: {_data(section)}"
+    return "" if section.is_real else f". Data: {_marked('; '.join(section.data))}"
 
 
 def _section(index: int, section: Section, figure: Any) -> str:
-    facts = [_text(section.paper)] if section.paper else []
-    if section.kind != "runs":
-        facts.append(KINDS[section.kind])
-    if section.scale is not None:
-        rule = f" ({_text(section.scale_rule)})" if section.scale_rule else ""
-        facts.append(f"scale {section.scale:g} of the paper's setting{rule}")
-    facts += [f"data: {_data(section)}"] if section.data else []
     notes = "".join(f"<li>{_text(note)}</li>" for note in section.notes)
     found = tables.of_section(section)
     return "\n".join(
         [
             f'<section id="part-{index}" aria-labelledby="title-{index}">',
-            f'<h2 id="title-{index}">{_text(_name(section))}</h2>',
-            f'<p class="facts">{". ".join(fact[:1].upper() + fact[1:] for fact in facts)}.</p>'
-            if facts
-            else "",
+            f'<h2 id="title-{index}">{_text(section.name)}</h2>',
+            f'<p class="facts">{_marked(" ".join(section.facts))}</p>',
             *[_table(table, section) for table in found[:1]],
             _figure(index, figure, section),
             *[_table(table, section) for table in found[1:]],

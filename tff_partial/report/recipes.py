@@ -62,6 +62,22 @@ class Section:
     notes: tuple[str, ...] = ()
 
     @property
+    def name(self) -> str:
+        return f"{self.recipe}: {self.title}" if self.recipe else self.title
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """What stands below the heading."""
+        rule = f" ({self.scale_rule})" if self.scale_rule else ""
+        found = (
+            self.paper,
+            KINDS[self.kind] if self.kind != "runs" else "",
+            "" if self.scale is None else f"scale {self.scale:g} of the paper's setting{rule}",
+            f"data: {'; '.join(self.data)}" if self.data else "",
+        )
+        return tuple(f"{fact[:1].upper()}{fact[1:]}." for fact in found if fact)
+
+    @property
     def data(self) -> tuple[str, ...]:
         """What the data were, those that are not the real set marked."""
         found = {(run.data, run.is_real): None for row in self.rows for run in row.runs if run.data}
@@ -82,13 +98,15 @@ def read(root: str, folder: str) -> Section:
     content = runs.read_json(path)
     try:
         rows = tuple(_row(root, folder, row) for row in _list(content, "rows"))
+        kind = _kind(content)
         return Section(
             title=_text(content, "title"),
             rows=rows,
             paper=_text(content, "paper"),
             recipe=_text(content, "recipe"),
-            kind=_kind(content),
-            scale=_number(content, "scale"),
+            kind=kind,
+            # What is computed exactly has no scale.
+            scale=None if kind == "exact" else _number(content, "scale"),
             scale_rule=_text(content, "scale_rule", ""),
             metric=_metric(_object(content, "metric")),
             notes=tuple(str(note) for note in _list(content, "notes", [])),
@@ -124,13 +142,28 @@ def _row(root: str, folder: str, content: Any) -> Row:
     name = _text(content, "id")
     if name in ("", ".", "..") or os.path.basename(name) != name:
         raise _Malformed(f"ids of rows that are names of folders, not {name!r}.")
-    columns, paper = _object(content, "columns", {}), _object(content, "paper", {})
+    columns = _object(content, "columns", {})
     return Row(
         _text(content, "label"),
         {str(key): str(value) for key, value in columns.items()},
         commands.clean(_text(content, "command", ""), [root]),
         _runs(root, os.path.join(folder, name)),
-        Paper(_number(paper, "value"), _number(paper, "spread"), _text(paper, "text", "")),
+        _paper(_object(content, "paper", {})),
+    )
+
+
+def _paper(content: Mapping[str, Any]) -> Paper:
+    targets = []
+    for pair in _list(content, "targets", []):
+        target = _number(pair, "target") if isinstance(pair, dict) else None
+        if target is None:
+            raise _Malformed("targets with an accuracy each.")
+        targets.append((target, _number(pair, "value")))
+    return Paper(
+        _number(content, "value"),
+        _number(content, "spread"),
+        _text(content, "text", ""),
+        tuple(targets),
     )
 
 

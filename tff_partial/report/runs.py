@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import json
 import os
@@ -26,12 +27,14 @@ class Run:
       config: config.json; empty for a row that was computed without training.
       rows: Of metrics.csv.
       summary: summary.json, with what metrics.csv gives at present in the place of older figures.
+      similarity: The rows of similarity.csv, of an analysis.
     """
 
     folder: str
     config: Mapping[str, Any]
     rows: Sequence[Mapping[str, Any]]
     summary: Mapping[str, Any]
+    similarity: Sequence[Mapping[str, str]] = ()
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -58,7 +61,7 @@ class Run:
 
     @property
     def is_finished(self) -> bool:
-        return len(self.rows) >= self.planned
+        return bool(self.similarity) or len(self.rows) >= self.planned
 
     @property
     def target(self) -> Optional[float]:
@@ -69,14 +72,19 @@ class Run:
 
 
 class Paper(NamedTuple):
-    """A paper's figure, in the unit in which the paper prints it."""
+    """A paper's figure, in the unit in which the paper prints it.
 
-    value: Optional[float]
-    spread: Optional[float]
-    text: str
+    Where a table has figures for several target accuracies, `targets` has a pair (target, figure)
+    for each, None where the paper did not reach it.
+    """
+
+    value: Optional[float] = None
+    spread: Optional[float] = None
+    text: str = ""
+    targets: tuple[tuple[float, Optional[float]], ...] = ()
 
 
-NO_PAPER = Paper(None, None, "")
+NO_PAPER = Paper()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,6 +125,12 @@ class Row:
         values = [run.summary.get(name) for run in self.counted]
         return run_statistics.spread(v for v in values if isinstance(v, (int, float)))
 
+    def spread_to(self, target: float, name: str) -> Optional[run_statistics.Spread]:
+        """Of what a target took, a field of `Cost`, over the runs that count and reached it."""
+        costs = [run_statistics.cost_to(run.rows, target) for run in self.counted]
+        values = [getattr(cost, name) for cost in costs if cost is not None]
+        return run_statistics.spread(value for value in values if value is not None)
+
 
 def read_run(path: str, shown: str) -> Run:
     """The run in a folder.
@@ -130,22 +144,35 @@ def read_run(path: str, shown: str) -> Run:
         _check(config)
         rows = results.read_metrics(path)
         current = _summarize(config.get("settings", {}), rows) if rows else {}
+        similarity = _read_similarity(path)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReportError(
             f"config.json and metrics.csv must be those of a run. Received: {shown} with "
             f"{type(error).__name__}: {error}"
         ) from error
     # A run that went on after it was stopped has the summary of that time.
-    return Run(shown, config, rows, {**summary, **current})
+    return Run(shown, config, rows, {**summary, **current}, similarity)
+
+
+def _read_similarity(path: str) -> list[dict[str, str]]:
+    try:
+        with open(os.path.join(path, "similarity.csv"), newline="") as file:
+            rows = list(csv.DictReader(file))
+    except FileNotFoundError:
+        return []
+    for row in rows:
+        _ = row["scheme"], row["name"], *(float(row[c]) for c in ("steps", "maximum", "mean"))
+    return rows
 
 
 def _check(config: Mapping[str, Any]) -> None:
     for part in ("settings", "execution", "versions"):
         if not isinstance(config.get(part, {}), dict):
             raise ValueError(f"{part} must be an object")
-    for name in ("rounds", "seed"):
-        if not isinstance(config.get("settings", {}).get(name, 0), int):
-            raise ValueError(f"{name} must be an integer")
+    settings = config.get("settings", {})
+    for name, kind in (("rounds", int), ("seed", int), ("tiers", str), ("data", str)):
+        if name in settings and not isinstance(settings[name], kind):
+            raise ValueError(f"{name} must be of type {kind.__name__}")
 
 
 def _summarize(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
