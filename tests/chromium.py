@@ -44,7 +44,7 @@ def find():
 class Browser:
     """One page in a Chromium of its own; a context manager."""
 
-    def __init__(self, profile, timeout=60):
+    def __init__(self, profile, timeout=180):
         self._timeout, self._sent, self._buffer, self.events = timeout, 0, b"", []
         reads, self._write = os.pipe()
         self._read, writes = os.pipe()
@@ -109,13 +109,7 @@ class Browser:
 
     def open(self, path, width, height, touch=False, dark=False):
         """Shows a file on a screen of this size, and waits until it is there."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=2 if touch else 1,
-            mobile=touch,
-        )
+        self._set_screen(width, height, touch)
         self.call("Emulation.setTouchEmulationEnabled", enabled=touch)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
@@ -124,9 +118,25 @@ class Browser:
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._receive())
 
+    def resize(self, width, height, touch=False):
+        """Gives the screen another size, and the page a moment to follow."""
+        self._set_screen(width, height, touch)
+        self.run("new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f)))")
+
+    def _set_screen(self, width, height, touch):
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=2 if touch else 1,
+            mobile=touch,
+        )
+
     def run(self, expression):
-        """The value of a JavaScript expression."""
-        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        """The value of a JavaScript expression, that of a promise once it is kept."""
+        found = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
@@ -170,9 +180,9 @@ class Browser:
             method, params = event.get("method"), event.get("params", {})
             if method == "Runtime.exceptionThrown":
                 found.append(params["exceptionDetails"])
-            elif method == "Log.entryAdded" and params["entry"]["level"] != "verbose":
+            elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
                 found.append(params["entry"])
-            elif method == "Runtime.consoleAPICalled":
+            elif method == "Runtime.consoleAPICalled" and params["type"] == "error":
                 found.append(params["args"])
             elif method == "Network.requestWillBeSent" and not params["request"]["url"].startswith(
                 "file:"

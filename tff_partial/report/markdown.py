@@ -13,8 +13,8 @@ from tff_partial.report.runs import NOT_REAL
 INTRODUCTION = (
     "Made by `python -m tff_partial.report <results folders> --markdown`. Figures are mean ± "
     "standard deviation over seeds where there are several. Difference: ours minus the paper's. "
-    f"Small embedded data that stand in for a data set are marked **{NOT_REAL}**: such figures say "
-    "nothing about it."
+    "Other data that stand in for a data set, mostly small embedded ones, are marked "
+    f"**{NOT_REAL}**: such figures say nothing about it."
 )
 _SPECIAL = re.compile(r"([\\`*\[\]|~])|(?<!\w)(_)|(_)(?!\w)")
 

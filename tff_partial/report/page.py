@@ -72,8 +72,8 @@ def _warning(sections: Sequence[Section]) -> str:
     if all(section.is_real for section in sections):
         return ""
     return (
-        f'<p class="warning">Where it says {MARK}, small embedded data stand in for the data set: '
-        "such figures say nothing about it.</p>"
+        f'<p class="warning">Where it says {MARK}, other data stand in for the data set, mostly '
+        "small embedded ones: such figures say nothing about it.</p>"
     )
 
 

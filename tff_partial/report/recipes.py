@@ -97,7 +97,8 @@ def read(root: str, folder: str) -> Section:
     path = os.path.join(folder, RECIPE)
     content = runs.read_json(path)
     try:
-        rows = tuple(_row(root, folder, row) for row in _list(content, "rows"))
+        other_task = "task" in _object(content, "given", {})
+        rows = tuple(_row(root, folder, row, other_task) for row in _list(content, "rows"))
         kind = _kind(content)
         return Section(
             title=_text(content, "title"),
@@ -136,7 +137,7 @@ def _metric(content: Mapping[str, Any]) -> Metric:
     )
 
 
-def _row(root: str, folder: str, content: Any) -> Row:
+def _row(root: str, folder: str, content: Any, other_task: bool) -> Row:
     if not isinstance(content, dict):
         raise _Malformed("objects as rows.")
     name = _text(content, "id")
@@ -147,7 +148,7 @@ def _row(root: str, folder: str, content: Any) -> Row:
         _text(content, "label"),
         {str(key): str(value) for key, value in columns.items()},
         commands.clean(_text(content, "command", ""), [root]),
-        _runs(root, os.path.join(folder, name)),
+        _runs(root, os.path.join(folder, name), other_task),
         _paper(_object(content, "paper", {})),
     )
 
@@ -167,13 +168,13 @@ def _paper(content: Mapping[str, Any]) -> Paper:
     )
 
 
-def _runs(root: str, folder: str) -> tuple[Run, ...]:
+def _runs(root: str, folder: str, other_task: bool) -> tuple[Run, ...]:
     """The runs of a row, a folder `seed-<k>` each."""
     if not os.path.isdir(folder):
         return ()
     names = [name for name in os.listdir(folder) if name.startswith("seed-")]
     paths = [os.path.join(folder, name) for name in sorted(names, key=lambda n: (len(n), n))]
-    found = [runs.read_run(path, commands.shown_folder(root, path)) for path in paths]
+    found = [runs.read_run(path, commands.shown_folder(root, path), other_task) for path in paths]
     return tuple(run for run in found if run.config or run.summary)
 
 

@@ -28,6 +28,7 @@ class Run:
       rows: Of metrics.csv.
       summary: summary.json, with what metrics.csv gives at present in the place of older figures.
       similarity: The rows of similarity.csv, of an analysis.
+      stands_in: Whether the task is another than that of the paper's table.
     """
 
     folder: str
@@ -35,6 +36,7 @@ class Run:
     rows: Sequence[Mapping[str, Any]]
     summary: Mapping[str, Any]
     similarity: Sequence[Mapping[str, str]] = ()
+    stands_in: bool = False
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -47,11 +49,14 @@ class Run:
     @property
     def data(self) -> str:
         """What the data are; empty where nothing says so."""
-        return str(self.settings.get("data") or self.summary.get("data") or "")
+        data = str(self.settings.get("data") or self.summary.get("data") or "")
+        return f"{data}, in place of the paper's" if data and self.stands_in else data
 
     @property
     def is_real(self) -> bool:
-        """Whether the data are the set that the task names; runs of old say it in words only."""
+        """Whether the data are the set that they should be; runs of old say it in words only."""
+        if self.stands_in:
+            return False
         said = self.config.get("execution", {}).get("data_is_real")
         return self.data.startswith(("real:", "generated:")) if said is None else bool(said)
 
@@ -132,8 +137,13 @@ class Row:
         return run_statistics.spread(value for value in values if value is not None)
 
 
-def read_run(path: str, shown: str) -> Run:
+def read_run(path: str, shown: str, other_task: bool = False) -> Run:
     """The run in a folder.
+
+    Args:
+      path: The folder.
+      shown: Its name in the report.
+      other_task: Whether a recipe was given another task than the paper's.
 
     Raises:
       ReportError: If a file of it cannot be read.
@@ -151,7 +161,9 @@ def read_run(path: str, shown: str) -> Run:
             f"{type(error).__name__}: {error}"
         ) from error
     # A run that went on after it was stopped has the summary of that time.
-    return Run(shown, config, rows, {**summary, **current}, similarity)
+    # The paper's preset is used only with the paper's task.
+    stands_in = other_task and config.get("settings", {}).get("preset") != "paper"
+    return Run(shown, config, rows, {**summary, **current}, similarity, stands_in)
 
 
 def _read_similarity(path: str) -> list[dict[str, str]]:
