@@ -20,7 +20,7 @@ from tff_partial.report import curves, tables
 from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.formats import MINUS, NONE
 from tff_partial.report.recipes import Section
-from tff_partial.report.runs import NOT_REAL
+from tff_partial.report.runs import NOT_REAL, Row
 
 ASSETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "assets")
 _NUMBER = re.compile(rf"[{MINUS}+]?\d|{NONE}$")
@@ -217,12 +217,29 @@ def _commands(section: Section) -> str:
     items = []
     for row in rows:
         mark = "" if row.is_real else f" {MARK}"
-        folders = ", ".join(f"<code>{_text(run.folder)}</code>" for run in row.runs)
+        folders = f"<p>Results: {_folders(row)}</p>" if row.runs else ""
         items.append(
-            f"<dt>{_text(row.label)}{mark}</dt><dd><pre><code>{_text(row.command)}</code></pre>"
-            f"{f'<p>Results: {folders}</p>' if folders else ''}</dd>"
+            f"<dt>{_text(row.label)}{mark}</dt><dd><pre><code>{_command(row.command)}</code></pre>"
+            f"{folders}</dd>"
         )
     return (
         f"<details><summary>Commands that repeat the rows ({len(rows)})</summary>"
         f"<dl>{''.join(items)}</dl></details>"
     )
+
+
+def _command(command: str) -> str:
+    """Flags are not broken at their hyphens."""
+    words = [(word, _text(word)) for word in command.split(" ")]
+    return " ".join(
+        f'<span class="flag">{text}</span>' if word.startswith("-") else text
+        for word, text in words
+    )
+
+
+def _folders(row: Row) -> str:
+    parents = {os.path.dirname(run.folder) for run in row.runs}
+    if len(row.runs) > 1 and len(parents) == 1:
+        names = ", ".join(_text(os.path.basename(run.folder)) for run in row.runs)
+        return f"<code>{_text(parents.pop())}</code> ({names})"
+    return ", ".join(f"<code>{_text(run.folder)}</code>" for run in row.runs)
