@@ -140,6 +140,14 @@ class Browser:
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
+    def see(self, selector):
+        """Scrolls to a figure and waits until it is drawn."""
+        self.run(
+            f"new Promise((done) => {{ const e = document.querySelector({json.dumps(selector)});"
+            " e.scrollIntoView({block: 'center'}); const look = () => e.querySelector('canvas')"
+            " ? done() : requestAnimationFrame(look); look(); })"
+        )
+
     def place(self, selector):
         """The middle of the first element that a selector finds, scrolled into view."""
         return self.run(

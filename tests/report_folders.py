@@ -73,7 +73,7 @@ def row(name, paper=None, command="python run_experiment.py", **changes):
     return {
         "id": name,
         "label": name,
-        "columns": {"method": name},
+        "columns": {"method": name, "share": "50 %"},
         "command": command,
         "paper": found,
         **changes,

@@ -80,7 +80,7 @@ def test_recipe_has_ours_beside_the_papers_with_the_difference(results):
         "ours, %": "66.00 ± 2.83",
         "difference": "+1.99",
         "seeds": "2",
-        "method": "fedavg",
+        "share": "50 %",
     }
     assert [line["ours, %"] for line in compared[1:]] == ["70.12", "2 of 9 rounds", "not run"]
     assert [line["difference"] for line in compared[1:]] == ["−0.38", "–", "–"]
@@ -95,6 +95,7 @@ def test_recipe_has_ours_beside_the_papers_with_the_difference(results):
     assert costs[3]["rounds"] == "not run"
     assert "scale 0.1" in text.lower()
     assert "a tenth of the rounds" in text
+    assert "Best test accuracy; higher is better; scale 0.1:" in text
     assert '<td class="better">+1.99</td>' in html
     assert '<td class="worse">−0.38</td>' in html
     assert (
@@ -278,7 +279,7 @@ class Elements(HTMLParser):
 
 def test_hostile_text_stays_text(results):
     metric = {"name": "best_test_accuracy", "label": HOSTILE, "unit": HOSTILE}
-    hostile = row("a", 1.0, HOSTILE, label=HOSTILE, columns={HOSTILE: HOSTILE})
+    hostile = row("a", 1.0, HOSTILE, label=HOSTILE, columns={HOSTILE: f"{HOSTILE}!"})
     hostile["paper"]["text"] = HOSTILE
     names = ("recipe", "title", "paper", "scale_rule")
     changes = {**dict.fromkeys(names, HOSTILE), "notes": [HOSTILE], "metric": metric}

@@ -60,6 +60,7 @@ def opened(request, browser, report):
     """The page, fresh; no test may leave an error behind or make it ask for anything."""
     browser.open(report, *SCREENS[request.param], touch=request.param == "phone")
     browser.is_phone = request.param == "phone"
+    browser.see("#part-0 figure")
     yield browser
     assert browser.problems() == []
 
@@ -70,6 +71,7 @@ def activate(browser, selector):
 
 def test_tables_and_figures_are_there_and_fit_the_screen(opened):
     assert opened.run("document.querySelectorAll('main table').length") == 5
+    opened.see("#part-1 figure")
     assert opened.run("document.querySelectorAll('figure canvas').length") == 2
     assert opened.run("document.documentElement.scrollWidth <= innerWidth")
     assert opened.run("[...document.querySelectorAll('table')].every((t) => t.caption.innerText)")
@@ -135,6 +137,7 @@ def test_pictures_say_that_their_data_are_not_the_real_set(opened):
 
 def test_what_is_drawn_can_be_chosen_where_there_is_a_choice(opened):
     hidden = "[...document.querySelectorAll('.quantity')].map((e) => e.hidden)"
+    opened.see("#part-1 figure")
     assert opened.run(hidden) == [True, False]
     opened.run(
         "(() => { const s = document.querySelectorAll('select')[1]; s.value = 'discrepancy';"
@@ -147,6 +150,7 @@ def test_dark_where_the_reader_wants_it(browser, report):
     colours = []
     for dark in (False, True):
         browser.open(report, *SCREENS["phone"], touch=True, dark=dark)
+        browser.see("#part-0 figure")
         colours.append(browser.run("getComputedStyle(document.body).backgroundColor"))
         assert browser.run(PIXELS % "--c0") > 50
     assert colours == ["rgb(255, 255, 255)", "rgb(15, 20, 25)"]
@@ -154,6 +158,7 @@ def test_dark_where_the_reader_wants_it(browser, report):
 
 def test_figures_follow_the_width_of_the_window(browser, report):
     browser.open(report, *SCREENS["desk"])
+    browser.see("#part-0 figure")
     browser.resize(500, 900)
     width = "document.querySelector('.uplot').getBoundingClientRect().width"
     assert 400 < browser.run(width) <= 500

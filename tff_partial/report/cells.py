@@ -42,8 +42,13 @@ def seeds(row: Row) -> Cell:
 
 
 def varied(section: Section) -> list[str]:
-    """Names of what is varied within a section."""
-    return list(dict.fromkeys(name for row in section.rows for name in row.columns))
+    """Names of what is varied within a section and does not stand in the labels already."""
+    names = dict.fromkeys(name for row in section.rows for name in row.columns)
+    return [name for name in names if not all(_is_in_label(row, name) for row in section.rows)]
+
+
+def _is_in_label(row: Row, name: str) -> bool:
+    return not row.short and row.columns.get(name) in row.label.split(", ")
 
 
 def varied_cells(row: Row, names: Sequence[str]) -> list[Cell]:

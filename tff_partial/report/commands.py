@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import tasks
-from tff_partial.report.runs import Run
+from tff_partial.report.runs import Row, Run
 
 FOLDER = "<folder>"
 # Flags that have a default of their own, which no preset changes.
@@ -36,6 +36,15 @@ def of_runs(runs: Sequence[Run]) -> str:
     if len(seeds) == 1:
         return f"{command} --seed={seeds[0]}"
     return f"for seed in {' '.join(seeds)}; do {command} --seed=$seed; done"
+
+
+def grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Command -> the rows that it repeats; exact tables have one for all."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.command:
+            found.setdefault(row.command, []).append(row)
+    return found
 
 
 def _flags(settings: Mapping[str, Any]) -> list[str]:

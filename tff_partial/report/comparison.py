@@ -35,7 +35,8 @@ def compared(section: Section, metric: Metric) -> Table:
         heads.insert(1, "target, %")
     how = "" if section.kind == "runs" else f"; {KINDS[section.kind]}"
     scale = "" if section.scale is None else f"; scale {section.scale:g}"
-    caption = f"{metric.label}{better[metric.higher_is_better]}{scale}{how}"
+    label = metric.label[:1].upper() + metric.label[1:]
+    caption = f"{label}{better[metric.higher_is_better]}{scale}{how}"
     return Table(caption, tuple(heads), tuple(lines))
 
 

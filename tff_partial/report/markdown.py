@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tff_partial.report import tables
+from tff_partial.report import commands, tables
 from tff_partial.report.cells import Line, Table
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import NOT_REAL
@@ -59,13 +59,16 @@ def _line(line: Line) -> str:
 
 
 def _commands(section: Section) -> str:
-    rows = [row for row in section.rows if row.command]
-    if not rows:
+    """One block, in which each command follows the labels of its rows."""
+    found = commands.grouped(section.rows)
+    if not found:
         return ""
-    parts = ["<details><summary>Commands that repeat the rows</summary>"]
-    for row in rows:
-        parts += [f"{escape(row.label)}:", _fenced(row.command)]
-    return "\n\n".join([*parts, "</details>"])
+    lines = []
+    for command, rows in found.items():
+        lines += [f"# {'; '.join(row.label for row in rows)}"] if len(found) > 1 else []
+        lines.append(command)
+    summary = "<details><summary>Commands that repeat the rows</summary>"
+    return f"{summary}\n\n{_fenced(chr(10).join(lines))}\n\n</details>"
 
 
 def _fenced(text: str) -> str:

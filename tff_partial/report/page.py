@@ -16,13 +16,15 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from tff_partial.report import curves, tables
+from tff_partial.report import commands, curves, tables
 from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.formats import MINUS, NONE
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import NOT_REAL, Row
 
 ASSETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "assets")
+# Where a figure has more curves than the first of these, only some are shown at first.
+MOST_SHOWN, FIRST_SHOWN = 16, 8
 _NUMBER = re.compile(rf"[{MINUS}+]?\d|{NONE}$")
 MARK = f'<strong class="mark">{NOT_REAL}</strong>'
 
@@ -170,7 +172,10 @@ def _classes(*names: Any) -> str:
 def _figure(index: int, figure: Any, section: Section) -> str:
     if figure is None:
         return ""
-    keys = "".join(_key(number, curve) for number, curve in enumerate(figure["curves"]))
+    total = len(figure["curves"])
+    shown = total if total <= MOST_SHOWN else FIRST_SHOWN
+    keys = "".join(_key(i, curve, i < shown) for i, curve in enumerate(figure["curves"]))
+    some = f"; {shown} of {total} curves, the buttons below show others" if shown < total else ""
     choices = "".join(
         f'<label><input type="radio" name="x-{index}" value="{name}"'
         f"{' checked' if name == 'rounds' else ''}> {title}</label>"
@@ -180,7 +185,7 @@ def _figure(index: int, figure: Any, section: Section) -> str:
     target = "" if figure["target"] is None else f"; dashed: target {figure['target']:g} %"
     return (
         f'<figure data-figure="{index}"><figcaption>{_text(section.title)}: '
-        f"mean over seeds, band of one standard deviation{target}"
+        f"mean over seeds, band of one standard deviation{target}{some}"
         f"{_mark(section)}</figcaption>"
         f'<div class="controls">{_quantities(figure)}'
         f'<fieldset class="x"><legend>against</legend>{choices}</fieldset></div>'
@@ -200,30 +205,30 @@ def _quantities(figure: Any) -> str:
     return f'<label class="quantity">show <select>{options}</select></label>'
 
 
-def _key(number: int, curve: Any) -> str:
+def _key(number: int, curve: Any, is_shown: bool) -> str:
     mark = "" if curve["is_real"] else f" {MARK}"
     seeds = "1 seed" if curve["seeds"] == 1 else f"{curve['seeds']} seeds"
+    pressed = str(is_shown).lower()
     return (
-        f'<button type="button" class="key" aria-pressed="true" data-curve="{number}">'
+        f'<button type="button" class="key" aria-pressed="{pressed}" data-curve="{number}">'
         f'<span class="swatch"></span><span class="label">{_text(curve["label"])}{mark} '
         f'<small>{seeds}</small></span><output class="value"></output></button>'
     )
 
 
 def _commands(section: Section) -> str:
-    rows = [row for row in section.rows if row.command]
-    if not rows:
+    found = commands.grouped(section.rows)
+    if not found:
         return ""
     items = []
-    for row in rows:
-        mark = "" if row.is_real else f" {MARK}"
-        folders = f"<p>Results: {_folders(row)}</p>" if row.runs else ""
+    for command, rows in found.items():
+        labels = "; ".join(_text(row.label) + ("" if row.is_real else f" {MARK}") for row in rows)
+        folders = "".join(f"<p>Results: {_folders(row)}</p>" for row in rows if row.runs)
         items.append(
-            f"<dt>{_text(row.label)}{mark}</dt><dd><pre><code>{_command(row.command)}</code></pre>"
-            f"{folders}</dd>"
+            f"<dt>{labels}</dt><dd><pre><code>{_command(command)}</code></pre>{folders}</dd>"
         )
     return (
-        f"<details><summary>Commands that repeat the rows ({len(rows)})</summary>"
+        f"<details><summary>Commands that repeat the rows ({len(found)})</summary>"
         f"<dl>{''.join(items)}</dl></details>"
     )
 

@@ -54,7 +54,7 @@
     const readout = element.querySelector(".readout");
     const select = element.querySelector("select");
     const keys = [...element.querySelectorAll(".key")];
-    const shown = figure.curves.map(() => true);
+    const shown = keys.map((key) => key.getAttribute("aria-pressed") === "true");
     let chart = null, axis = "rounds", quantity = select.value;
 
     function style(i) {
@@ -197,5 +197,12 @@
     draw();
   }
 
-  document.querySelectorAll("figure[data-figure]").forEach(start);
+  // A figure is drawn when the reader comes near it: a report may have many.
+  const waiting = new Set(document.querySelectorAll("figure[data-figure]"));
+  const draw = (element) => { if (waiting.delete(element)) start(element); };
+  const near = new IntersectionObserver((entries) => entries.forEach((entry) => {
+    if (entry.isIntersecting) { near.unobserve(entry.target); draw(entry.target); }
+  }), { rootMargin: "600px" });
+  waiting.forEach((element) => near.observe(element));
+  addEventListener("beforeprint", () => waiting.forEach(draw));
 })();
