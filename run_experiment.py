@@ -209,6 +209,7 @@ def prepare(values: flags.FlagValues) -> Prepared:
     runtime.check(*_runtime_options(execution))
     runtime.configure(values.runtime)
     data = experiments.load_data(experiment, values.data, values.data_dir, log=_say)
+    execution["data_is_real"] = data.real
     experiments.check_model_fits(experiment.settings.model, data)
     if values.runtime != "remote":
         experiments.check_folders(experiment)

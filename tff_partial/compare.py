@@ -11,17 +11,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from collections.abc import Sequence
 
 from tff_partial import results
-
-
-def rounds_to(rows: Sequence[Mapping[str, Any]], target: float) -> Optional[int]:
-    """The first round with at least this test accuracy."""
-    reached = (r["round"] for r in rows if (r["test_accuracy"] or 0.0) >= target)
-    first = next(reached, None)
-    return None if first is None else int(first)
+from tff_partial.run_statistics import accuracies, rounds_to
 
 
 def table(folders: Sequence[str], targets: Sequence[float]) -> str:
@@ -34,17 +27,17 @@ def table(folders: Sequence[str], targets: Sequence[float]) -> str:
     lines = [heads, ["---"] * len(heads)]
     for folder in folders:
         rows = results.read_metrics(folder)
-        accuracies = [r["test_accuracy"] for r in rows if r["test_accuracy"] is not None]
-        if not accuracies:
+        found = accuracies(rows)
+        if not found:
             raise results.ResultsError(f"a run must have an evaluation. Received: {folder}")
-        found = [rounds_to(rows, target) for target in targets]
+        reached = [rounds_to(rows, target) for target in targets]
         name = os.path.basename(os.path.normpath(folder))
         lines.append(
             [
                 name,
-                *("*" if n is None else str(n) for n in found),
-                f"{accuracies[-1]:.4f}",
-                f"{max(accuracies):.4f}",
+                *("*" if n is None else str(n) for n in reached),
+                f"{found[-1]:.4f}",
+                f"{max(found):.4f}",
                 str(len(rows)),
             ]
         )

@@ -2,6 +2,8 @@
 
 The configuration has three parts: `settings` decide the result and must agree when a run is
 continued; `execution` (where and how it runs) may change; `versions` say what it ran with.
+`execution.data_is_real` says whether the data are the set itself, which the text of `settings.data`
+only describes; it is not among the settings, so that runs from before it was written go on.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from tff_partial import capacities
+from tff_partial import capacities, run_statistics
 
 VERSIONED = ("tensorflow-federated", "tensorflow", "keras", "numpy", "jax", "jaxlib")
 
@@ -93,13 +95,17 @@ def _revision() -> str:
         return "unknown"
 
 
-def write_json(path: str, value: Any) -> None:
+def write_text(path: str, text: str) -> None:
     """Writes beside the file and renames, so that a reader never sees half of it."""
     temporary = f"{path}_temp"
-    with open(temporary, "w") as file:
-        json.dump(value, file, indent=2)
-        file.write("\n")
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
     os.replace(temporary, path)
+
+
+def write_json(path: str, value: Any) -> None:
+    """The value as JSON, complete or not at all."""
+    write_text(path, json.dumps(value, indent=2) + "\n")
 
 
 def read_metrics(path: str) -> list[dict[str, Any]]:
@@ -116,11 +122,8 @@ def summarize(
     settings: Mapping[str, Any], data: str, rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """The summary of a run from its metrics."""
-    evaluated = [
-        (int(r["round"]), r["test_accuracy"]) for r in rows if r["test_accuracy"] is not None
-    ]
+    accuracies = run_statistics.accuracies(rows)
     target = settings.get("target_accuracy")
-    reached = [done for done, accuracy in evaluated if target and accuracy >= target]
     return {
         "task": settings["task"],
         "algo": settings["algo"],
@@ -128,10 +131,10 @@ def summarize(
         "rounds": len(rows),
         "average_capacity": settings.get("average_capacity"),
         **_of_tiers(settings, rows),
-        "final_test_accuracy": evaluated[-1][1] if evaluated else None,
-        "best_test_accuracy": max((a for _, a in evaluated), default=None),
+        "final_test_accuracy": accuracies[-1] if accuracies else None,
+        "best_test_accuracy": max(accuracies, default=None),
         "target_accuracy": target,
-        "rounds_to_target": reached[0] if reached else None,
+        "rounds_to_target": run_statistics.rounds_to(rows, target),
         "seconds_per_round_median": (
             statistics.median(r["seconds"] for r in rows) if rows else None
         ),

@@ -1,0 +1,471 @@
+"""The report: figures against numbers computed by hand, marks, escaping, errors."""
+
+import configparser
+import json
+import pathlib
+import re
+import shlex
+import types
+from html.parser import HTMLParser
+
+import pytest
+from absl import flags
+
+import run_experiment
+import tasks
+from tests.report_folders import row, write_recipe, write_run
+from tff_partial import run_statistics
+from tff_partial.report import commands, curves, formats, markdown, page, sections
+from tff_partial.report.__main__ import main
+
+ROOT = pathlib.Path(__file__).parent.parent
+MARK = "not the real set"
+
+
+@pytest.fixture
+def results(tmp_path):
+    return tmp_path / "results"
+
+
+def tables(text):
+    """The Markdown tables of a document: a list of (head -> cell) for each."""
+    found = []
+    for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        lines = [re.split(r" (?<!\\)\| ", line.strip("| ")) for line in block.splitlines()]
+        found.append([dict(zip(lines[0], line)) for line in lines[2:]])
+    return found
+
+
+def of(folder):
+    found = sections.find([str(folder)])
+    return markdown.render(found), page.render(found)
+
+
+def test_costs_of_a_target_and_spread_are_those_computed_by_hand():
+    rows = [
+        {"round": 1, "test_accuracy": 0.2, "simulated_seconds": 3, "bytes_down": 5, "bytes_up": 1},
+        {"round": 2, "test_accuracy": None, "simulated_seconds": 4, "bytes_down": 5, "bytes_up": 2},
+        {"round": 3, "test_accuracy": 0.6, "simulated_seconds": 5, "bytes_down": 5, "bytes_up": 3},
+    ]
+    assert run_statistics.cost_to(rows, 0.6) == (3, 12, 21)
+    assert run_statistics.cost_to(rows, 0.7) is None
+    assert run_statistics.cost_to(rows, None) is None
+    del rows[1]["bytes_up"]
+    assert run_statistics.cost_to(rows, 0.6) == (3, 12, None)
+    assert run_statistics.spread([1.0, 2.0, float("nan"), 6.0]) == (3.0, pytest.approx(7**0.5), 3)
+    assert run_statistics.spread([0.5]) == (0.5, None, 1)
+    assert run_statistics.spread([]) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (12.0, "12"), (1234567, "1,235,000"), (0.012345, "0.01235"), (-3.10, "−3.1")],
+)
+def test_numbers_have_four_significant_digits(value, text):
+    assert formats.significant(value) == text
+
+
+def test_recipe_has_ours_beside_the_papers_with_the_difference(results):
+    rows = [row("fedavg", 64.01), row("weak", 70.5), row("late", 50.0), row("never", 81.2)]
+    folder = write_recipe(results, rows)
+    write_run(folder / "fedavg" / "seed-0", [0.2, 0.6, 0.64, 0.63])
+    write_run(folder / "fedavg" / "seed-1", [0.2, 0.5, 0.68, 0.66], seed=1)
+    write_run(folder / "weak" / "seed-0", [0.2, 0.3, 0.4, 0.7012])
+    write_run(folder / "late" / "seed-0", [0.2, 0.3], rounds=9)
+    text, html = of(results)
+    compared, costs = tables(text)
+    assert compared[0] == {
+        "row": "fedavg",
+        "paper, %": "64.01",
+        "ours, %": "66.00 ± 2.83",
+        "difference": "+1.99",
+        "seeds": "2",
+        "share": "50 %",
+    }
+    assert [line["ours, %"] for line in compared[1:]] == ["70.12", "2 of 9 rounds", "not run"]
+    assert [line["difference"] for line in compared[1:]] == ["−0.38", "–", "–"]
+    assert [line["seeds"] for line in compared[1:]] == ["1", "0 of 1 finished", "0"]
+    first = {
+        "rounds to target": "2 ± 0",
+        "simulated s to target": "20 ± 0",
+        "MB to target": "3 ± 0",
+    }
+    assert {**costs[0], **first} == costs[0]
+    assert costs[0]["final accuracy, %"] == "64.50 ± 2.12"
+    assert costs[3]["rounds"] == "not run"
+    assert "scale 0.1" in text.lower()
+    assert "a tenth of the rounds" in text
+    assert "Best test accuracy; higher is better; scale 0.1:" in text
+    assert '<td class="better">+1.99</td>' in html
+    assert '<td class="worse">−0.38</td>' in html
+    assert (
+        MARK
+        not in html.partition("<style>")[0] + html.partition("<main>")[2].partition("<script")[0]
+    )
+
+
+def test_fewer_is_better_for_rounds_and_targets_of_a_row_are_lines(results):
+    metric = {
+        "name": "rounds_to_target",
+        "label": "rounds",
+        "unit": "rounds",
+        "higher_is_better": False,
+    }
+    targets = [{"target": t, "value": v} for t, v in ((0.5, 3), (0.6, 4), (0.9, None))]
+    several = row("umf", paper={"value": None, "spread": None, "text": "", "targets": targets})
+    folder = write_recipe(results, [row("avg", 3), several], metric=metric, scale=1.0)
+    for seed, accuracies in enumerate(([0.2, 0.5, 0.6], [0.2, 0.4, 0.5])):
+        for name in ("avg", "umf"):
+            write_run(folder / name / f"seed-{seed}", accuracies, seed=seed)
+    text, html = of(results)
+    (avg, *umf), _ = tables(text)
+    assert (avg["ours, rounds"], avg["difference"]) == ("2.5 ± 0.7", "−0.5")
+    assert '<td class="better">−0.5</td>' in html
+    assert [line["target, %"] for line in umf] == ["50", "60", "90"]
+    assert [line["ours, rounds"] for line in umf] == [
+        "2.5 ± 0.7",
+        "3 (1 of 2 seeds)",
+        "not reached",
+    ]
+    assert [line["difference"] for line in umf] == ["−0.5", "–", "–"]
+    assert [line["paper, rounds"] for line in umf] == ["3", "4", "not reached"]
+
+
+def test_exact_tables_and_analyses_need_no_training(results):
+    metric = {"name": "capacity", "label": "capacity", "unit": ""}
+    exact = write_recipe(results, [row("weak", 0.16)], "a/exact", metric=metric, kind="exact")
+    (exact / "weak" / "seed-0").mkdir(parents=True)
+    summary = {"capacity": 0.15, "text": "1,000 / 0.15"}
+    (exact / "weak" / "seed-0" / "summary.json").write_text(json.dumps(summary))
+    metric = {"name": "similarity", "label": "similarity", "unit": ""}
+    rows = [row("figure1")]
+    analysis = write_recipe(results, rows, "b/figure1", metric=metric, kind="analysis")
+    for seed, (largest, mean) in enumerate(((0.5, 0.25), (0.7, 0.35))):
+        place = write_run(analysis / "figure1" / f"seed-{seed}", [], rounds=5, seed=seed)
+        lines = ["scheme,steps,block,name,maximum,mean,clients", "none,0,0,conv,0.9,0.9,4"]
+        lines.append(f"none,20,0,conv,{largest},{mean},4")
+        (place / "similarity.csv").write_text("\n".join(lines))
+    text, _ = of(results)
+    (capacity,), (compared,), (similarity,) = tables(text)
+    assert (capacity["ours"], capacity["difference"]) == ("1,000 / 0.15", "−0.01")
+    assert compared["ours"] == "see the table below"
+    assert similarity["largest similarity"] == "0.6 ± 0.1"
+    assert similarity["mean similarity"] == "0.3 ± 0.1"
+    assert (similarity["scheme"], similarity["block"]) == ("none", "conv")
+
+
+def test_single_runs_are_grouped_and_seeds_joined(results):
+    write_run(results / "a", [0.2, "", 0.4, 0.6])
+    write_run(results / "b", [0.2, "", 0.8, 0.8], seed=1)
+    write_run(results / "b-again", [0.2, "", 0.8], seed=1, rounds=4)
+    write_run(results / "deep" / "c", [0.2, "", 0.4, 0.4], algo="fedprox", fedprox_mu=0.1)
+    write_run(results / "d", [0.9], model="mlp_200", target_accuracy=None)
+    (results / "a" / "checkpoints").mkdir()
+    text, html = of(results)
+    first, second = tables(text)
+    assert [line["row"] for line in first] == ["fedavg", "fedprox"]
+    assert first[0]["final accuracy, %"] == "70.00 ± 14.14"
+    assert first[0]["rounds to target"] == "3.5 ± 0.7"
+    assert first[0]["seeds"] == "2"
+    assert [line["fedprox_mu"] for line in first] == ["–", "0.1"]
+    assert first[1]["rounds to target"] == "not reached"
+    assert list(second[0]) == ["row", "final accuracy, %", "best accuracy, %", "rounds", "seeds"]
+    assert "for seed in 0 1; do python run_experiment.py --task=mnist" in text
+    assert "<h2" in html
+
+
+def test_tiers_and_capacity(results):
+    extra = {"clients_strong": 1, "clients_weak": 3, "clients_late": 1}
+    extra |= {"train_accuracy_strong": 0.5, "train_accuracy_weak": 0.25}
+    tiers = {"tiers": "strong:4,weak:12", "algo": "embracing"}
+    for seed in (0, 1):
+        place = results / f"tiers-{seed}"
+        write_run(place, [0.5], summary={"average_capacity": 0.27}, extra=extra, seed=seed, **tiers)
+    text, _ = of(results)
+    costs, (strong, weak) = tables(text)
+    assert costs[0]["late clients a round"] == "1"
+    assert strong["average capacity"] == weak["average capacity"] == "0.27"
+    assert (strong["tier"], strong["clients"], strong["clients a round"]) == ("strong", "4", "1")
+    assert (weak["tier"], weak["clients"], weak["clients a round"]) == ("weak", "12", "3")
+    assert weak["training accuracy, %"] == "25.00 ± 0.00"
+
+
+@pytest.mark.parametrize("is_real", [True, False, None])
+@pytest.mark.parametrize("data", ["embedded: digits", "real: mnist 3.0.1", "mine"])
+def test_what_config_says_of_the_data_counts_and_words_where_it_says_nothing(
+    results, is_real, data
+):
+    write_run(results / "a", [0.5], is_real=is_real, data=data)
+    ((section,),) = (sections.find([str(results)]),)
+    assert section.is_real == (data.startswith("real") if is_real is None else is_real)
+
+
+def test_data_that_are_not_the_real_set_are_marked_in_every_table_and_figure(results):
+    folder = write_recipe(results, [row("strong", 60.0), row("weak", 50.0)])
+    write_run(folder / "strong" / "seed-0", [0.5])
+    write_run(folder / "weak" / "seed-0", [0.4], is_real=False, tiers="strong:1,weak:3")
+    write_run(results / "single", [0.3], is_real=False)
+    text, html = of(results)
+    captions = re.findall(r"^(.+):\n\n\|", text, re.MULTILINE)
+    assert len(captions) == len(tables(text)) == 4
+    assert all(f"**{MARK}**" in caption for caption in captions)
+    for table in tables(text):
+        for line in table:
+            assert (MARK in line["row"]) == ("strong" not in line["row"].split())
+    main_part = html.partition("<main>")[2].partition("<script")[0]
+    captions = re.findall(r'<p class="caption">(.*?)</p>', main_part)
+    figures = re.findall(r"<figcaption>(.*?)</figcaption>", main_part)
+    assert (len(captions), len(figures)) == (5, 2)
+    assert all(MARK in caption for caption in [*captions[1:], *figures])
+    keys = re.findall(r'class="label">(.*?)<small>', main_part)
+    assert [MARK in key for key in keys] == [False, True, True]
+
+
+def test_another_task_than_the_papers_is_marked(results):
+    folder = write_recipe(results, [row("weak", 50.0)], given={"task": "mnist"})
+    write_run(folder / "weak" / "seed-0", [0.4])
+    text, _ = of(results)
+    assert f"real: mnist 3.0.1, in place of the paper's: **{MARK}**" in text
+
+
+def test_curves_are_means_over_seeds_with_their_deviation(results):
+    write_run(results / "a", ["", 0.4, "", 0.6])
+    write_run(results / "b", ["", 0.5, "", 0.9], seed=1)
+    (section,) = sections.find([str(results)])
+    (curve,) = curves.figure(section)["curves"]
+    assert curve["quantities"]["test_accuracy"] == {
+        "rounds": [2, 4],
+        "seconds": [20, 40],
+        "bytes": [3_000_000, 6_000_000],
+        "mean": [45.0, 75.0],
+        "spread": [7.07, 21.21],
+    }
+
+
+def test_unfinished_seeds_do_not_cut_finished_curves_short(results):
+    write_run(results / "a", [0.1, 0.2, 0.3])
+    write_run(results / "b", [0.9], seed=1, rounds=3)
+    (section,) = sections.find([str(results)])
+    (curve,) = curves.figure(section)["curves"]
+    assert curve["quantities"]["test_accuracy"]["mean"] == [10.0, 20.0, 30.0]
+    assert curve["seeds"] == 1
+
+
+def test_long_curves_are_thinned_and_values_that_are_no_numbers_left_out(results):
+    write_run(results / "a", [i / 1000 for i in range(1000)], extra={"discrepancy": "nan"})
+    (section,) = sections.find([str(results)])
+    (curve,) = curves.figure(section)["curves"]
+    points = curve["quantities"]["test_accuracy"]
+    assert len(points["rounds"]) == curves.MOST_POINTS
+    assert (points["rounds"][0], points["rounds"][-1]) == (1, 1000)
+    assert "discrepancy" not in curve["quantities"]
+    page.render([section])
+
+
+HOSTILE = '</script><script>alert("1")</script><img src=x onerror=alert(2)> | `x` **b** & $scripts'
+
+
+class Elements(HTMLParser):
+    """Which elements there are, and with which attributes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+def test_hostile_text_stays_text(results):
+    metric = {"name": "best_test_accuracy", "label": HOSTILE, "unit": HOSTILE}
+    hostile = row("a", 1.0, HOSTILE, label=HOSTILE, columns={HOSTILE: f"{HOSTILE}!"})
+    hostile["paper"]["text"] = HOSTILE
+    names = ("recipe", "title", "paper", "scale_rule")
+    changes = {**dict.fromkeys(names, HOSTILE), "notes": [HOSTILE], "metric": metric}
+    folder = write_recipe(results, [hostile], **changes)
+    write_run(folder / "a" / "seed-0", [0.5], is_real=False, data=HOSTILE, tiers="<b>:4")
+    text, html = of(results)
+    elements = Elements(html).found
+    assert [tag for tag, _ in elements].count("script") == 3
+    assert not {"img", "b", "link", "iframe", "object"} & {tag for tag, _ in elements}
+    assert not any(name.startswith("on") for _, attrs in elements for name in attrs)
+    assert not any({"src", "href"} & {*attrs} and tag != "a" for tag, attrs in elements)
+    outside = re.sub(r"(?s)(`{3,})\n.*?\n\1", "", text)
+    assert "<script" not in outside
+    assert "<img" not in outside
+    assert {len(line) for table in tables(text) for line in table} == {6, 9}
+
+
+def test_the_page_asks_for_nothing_and_its_policy_admits_only_its_own_scripts(results):
+    write_run(results / "a", [0.5])
+    _, html = of(results)
+    policy = next(
+        a["content"] for _, a in Elements(html).found if "content" in a and "http-equiv" in a
+    )
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    assert len(html) < 100_000
+    assert "Leon Sorokin" in html  # the licence asks for it
+
+
+def test_no_path_of_the_machine_is_shown(results, tmp_path):
+    command = (
+        f"/opt/venv/bin/python run_experiment.py --data_dir=/srv/data --algo=fedavg "
+        f"--output_dir={results}/recipes/x --embracing_record_dir='/var/tmp/r'"
+    )
+    folder = write_recipe(results, [row("a", 1.0, command)])
+    write_run(folder / "a" / "seed-0", [0.5])
+    write_run(results / "b", [0.5])
+    for text in of(results):
+        assert str(tmp_path) not in text
+        assert "/srv" not in text
+        assert "/opt/venv" not in text
+        assert "/var/tmp" not in text
+    assert commands.clean(command, [str(results)]) == (
+        "python run_experiment.py --data_dir=<folder> --algo=fedavg "
+        "--output_dir=results/recipes/x --embracing_record_dir='<folder>'"
+    )
+
+
+def identity(arguments, data):
+    values = flags.FlagValues()
+    run_experiment.define_flags(values)
+    values(["run", *arguments])
+    created = run_experiment.create_experiment(values)
+    speeds = [float(speed) for speed in values.device_speeds.split(",")]
+    return {
+        **created.identity(data),
+        "device_speeds": speeds,
+        "round_deadline": values.round_deadline,
+        "full_model_seconds": values.full_model_seconds,
+    }
+
+
+EXPERIMENTS = {
+    "defaults": ["--task=mnist", "--algo=fedavg"],
+    "schedule": [
+        "--task=cifar10",
+        "--algo=fedavg",
+        "--learning_rate=0.4~6.1,500:0.04",
+        "--augment",
+    ],
+    "tiers": ["--task=imdb", "--algo=embracing", "--embracing_head_statistics=batch", "--seed=3"],
+    "devices": ["--task=mnist", "--algo=fedpmt", "--device_speeds=0.2,1", "--round_deadline=26.5"],
+    "bool": ["--task=mnist", "--algo=fedumf", "--fedumf_literal", "--clip_norm=10"],
+    "paper": ["--task=mnist", "--algo=feddc", "--preset=paper"],
+}
+
+
+@pytest.mark.parametrize("arguments", EXPERIMENTS.values(), ids=EXPERIMENTS.keys())
+def test_the_command_of_a_single_run_gives_the_same_settings(results, arguments):
+    if "--preset=paper" in arguments:
+        task = tasks.TASKS["mnist"]
+        other = next(name for name in task.papers if name != task.default_paper)
+        arguments = [*arguments, f"--paper={other}"]
+    data = types.SimpleNamespace(description="real: set 1.0")
+    settings = identity(arguments, data)
+    write_run(results / "a", [0.5], **settings)
+    (section,) = sections.find([str(results)])
+    python, script, *repeated = shlex.split(section.rows[0].command)
+    assert (python, script) == ("python", "run_experiment.py")
+    assert identity(repeated, data) == settings
+    assert "--data=tfds" in repeated
+    assert "--data_dir=<folder>" in repeated
+
+
+def test_command_of_the_report(results, tmp_path, capsys, monkeypatch):
+    write_run(results / "a", [0.5])
+    monkeypatch.chdir(tmp_path)
+    assert main(["results", "--output=page.html"]) == 0
+    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+    assert main(["results"]) == 0
+    assert (tmp_path / "report.html").read_text() == (tmp_path / "page.html").read_text()
+    capsys.readouterr()
+    assert main(["results", "--markdown"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("# Results")
+    assert printed.err == ""
+    assert main(["results/a", "results", "--markdown", "--output=results.md"]) == 0
+    assert (tmp_path / "results.md").read_text() == printed.out
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+BAD = {
+    "missing folder": lambda results: None,
+    "nothing in it": lambda results: results.mkdir(),
+    "no json": lambda results: write(results / "recipe.json", "{"),
+    "no object": lambda results: write(results / "recipe.json", "[]"),
+    "no rows": lambda results: write_recipe(results, None),
+    "row without id": lambda results: write_recipe(results, [{"label": "a"}]),
+    "row that is no object": lambda results: write_recipe(results, ["a"]),
+    "row outside": lambda results: write_recipe(results, [row("../../a")]),
+    "unknown kind": lambda results: write_recipe(results, [row("a")], kind="guess"),
+    "metric in words": lambda results: write_recipe(results, [row("a")], metric="accuracy"),
+    "figure in words": lambda results: write_recipe(results, [row("a", paper={"value": "1"})]),
+    "no accuracy as target": lambda results: write_recipe(
+        results, [row("a", paper={"targets": [{"value": 1}]})]
+    ),
+    "config that is no config": lambda results: write(
+        write_run(results / "a", [0.5]) / "config.json", '{"settings": 1}'
+    ),
+    "metrics that are no numbers": lambda results: write_run(results / "a", ["high"]),
+    "metrics that are no table": lambda results: (
+        write_run(results / "a", [0.5]) / "metrics.csv"
+    ).write_bytes(b"\xff\xfe\x00"),
+}
+
+
+@pytest.mark.parametrize("spoil", BAD.values(), ids=BAD.keys())
+@pytest.mark.parametrize("form", [[], ["--markdown"]])
+def test_bad_input_is_one_line_and_exit_code_2(results, tmp_path, capsys, spoil, form):
+    spoil(results)
+    output = tmp_path / "report"
+    assert main([str(results), f"--output={output}", *form]) == 2
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert line.startswith("error: ")
+    assert "Received" in line
+    assert printed.out == ""
+    assert [path.name for path in tmp_path.iterdir()] in ([], ["results"])
+
+
+def test_bad_output_is_one_line_and_exit_code_2(results, tmp_path, capsys):
+    write_run(results / "a", [0.5])
+    for output in ("", str(tmp_path), f"{tmp_path}/none/report.html", f"{results}/a/config.json/x"):
+        assert main([str(results), f"--output={output}"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "Received" in line
+
+
+def test_a_run_that_went_on_has_its_figures_of_now(results):
+    summary = {"best_test_accuracy": 0.1, "rounds": 1, "rounds_to_target": None}
+    write_run(results / "a", [0.1, 0.6], summary=summary)
+    text, _ = of(results)
+    ((line,),) = tables(text)
+    assert (line["best accuracy, %"], line["rounds to target"]) == ("60.00", "2")
+
+
+def test_every_file_of_the_page_is_part_of_the_package():
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    (pattern,) = config["options.package_data"]["tff_partial.report"].split()
+    assets = pathlib.Path(page.ASSETS)
+    assert {p.name for p in assets.parent.glob(pattern)} == {p.name for p in assets.iterdir()}
+    version = re.search(r"\(v([\d.]+)\)", (assets / "uPlot.iife.min.js").read_text())[1]
+    assert f"version {version}" in (assets / "README.md").read_text()
+
+
+def test_config_of_a_run_says_whether_its_data_are_real(tmp_path):
+    args = ["--task=mnist", "--algo=fedavg", "--data=embedded", "--model=softmax"]
+    values = flags.FlagValues()
+    run_experiment.define_flags(values)
+    values(["run", *args, f"--output_dir={tmp_path}"])
+    run_experiment.prepare(values)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["execution"]["data_is_real"] is False
+    assert "data_is_real" not in config["settings"]

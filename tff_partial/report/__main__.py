@@ -1,0 +1,69 @@
+"""Results as one page to read and to pass on, or as Markdown.
+
+    python -m tff_partial.report results/ --output=report.html
+    python -m tff_partial.report results/ --markdown --output=docs/results.md
+
+The page needs no network and no other file. See docs/report.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Optional
+
+from tff_partial import results
+from tff_partial.report import markdown, page, sections
+from tff_partial.report.runs import ReportError
+
+PAGE = "report.html"
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tff_partial.report",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folders", nargs="+", help="results folders: runs, recipes, or above them")
+    parser.add_argument(
+        "--output", help=f"file to write; default: {PAGE}, or the terminal with --markdown"
+    )
+    parser.add_argument("--markdown", action="store_true", help="tables as Markdown, no curves")
+    flags = parser.parse_args(argv)
+    output = flags.output if flags.output is not None or flags.markdown else PAGE
+    try:
+        _check_output(output)
+        found = sections.find(flags.folders)
+        text = markdown.render(found) if flags.markdown else page.render(found)
+        _write(output, text)
+    except ReportError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _check_output(path: Optional[str]) -> None:
+    """Before the work is done."""
+    folder = os.path.dirname(path or "") or "."
+    if path is not None and (not path or os.path.isdir(path) or not os.path.isdir(folder)):
+        raise ReportError(f"output must be a file in a folder that is there. Received: {path!r}")
+
+
+def _write(path: Optional[str], text: str) -> None:
+    if path is None:
+        sys.stdout.write(text)
+        return
+    try:
+        results.write_text(path, text)
+    except OSError as error:
+        raise ReportError(
+            f"output must be a file that can be written. Received: {error}"
+        ) from error
+    print(f"wrote {path} ({len(text.encode()) / 1000:,.0f} kB)", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

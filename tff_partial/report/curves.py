@@ -1,0 +1,113 @@
+"""Curves with their spread over seeds, against rounds, simulated seconds and bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from tff_partial import run_statistics
+from tff_partial.report.recipes import Section
+from tff_partial.report.runs import Row, Run
+
+PERCENT = 100.0
+# Column of metrics.csv -> (what the page calls it, factor). Only what a run has is shown.
+QUANTITIES = {
+    "test_accuracy": ("test accuracy, %", PERCENT),
+    "test_accuracy_all_clients": ("test accuracy of all clients' mean, %", PERCENT),
+    "discrepancy": ("discrepancy of the local models", 1.0),
+}
+AXES = {"rounds": "rounds", "seconds": "simulated seconds", "bytes": "bytes"}
+MOST_POINTS = 200
+
+
+def figure(section: Section) -> Optional[dict[str, Any]]:
+    """What the page draws of a section, as JSON; None where there is nothing to draw."""
+    curves = [curve for curve in map(_curve, section.rows) if curve["quantities"]]
+    if not curves:
+        return None
+    targets = {run.target or 0.0 for row in section.rows for run in row.runs}
+    return {
+        "title": section.title,
+        "curves": curves,
+        "quantities": {
+            name: title
+            for name, (title, _) in QUANTITIES.items()
+            if any(name in curve["quantities"] for curve in curves)
+        },
+        "target": rounded(PERCENT * max(targets)) if len(targets) == 1 and any(targets) else None,
+    }
+
+
+def _curve(row: Row) -> dict[str, Any]:
+    found = {name: _points(row.counted, name, factor) for name, (_, factor) in QUANTITIES.items()}
+    return {
+        "label": row.label,
+        "is_real": row.is_real,
+        "seeds": len(row.counted),
+        "quantities": {name: points for name, points in found.items() if points},
+    }
+
+
+def _points(runs: Sequence[Run], column: str, factor: float) -> Optional[dict[str, Any]]:
+    """Points at the rounds in which every run has a value: x of each kind, mean and deviation."""
+    places = [_places(run, column) for run in runs]
+    common = thin(sorted(set.intersection(*map(set, places)))) if places else []
+    if not common:
+        return None
+    spreads = [
+        run_statistics.spread(run.rows[at[done]][column] for run, at in zip(runs, places))
+        for done in common
+    ]
+    found = [(spread.mean, spread.deviation or 0.0) for spread in spreads if spread]
+    return {
+        "rounds": common,
+        "seconds": _mean_sums(runs, places, common, run_statistics.SECONDS),
+        "bytes": _mean_sums(runs, places, common, run_statistics.BYTES),
+        "mean": [_shown(factor, mean) for mean, _ in found],
+        "spread": [_shown(factor, deviation) for _, deviation in found] if len(runs) > 1 else None,
+    }
+
+
+def _shown(factor: float, value: float) -> float:
+    """Percentages have the decimals of the tables, so that both show the same."""
+    return round(PERCENT * value, 2) if factor == PERCENT else rounded(factor * value)
+
+
+def _places(run: Run, column: str) -> dict[int, int]:
+    """Round -> place among the rows, of those with a finite value."""
+    return {
+        int(row["round"]): place
+        for place, row in enumerate(run.rows)
+        if row.get(column) is not None and math.isfinite(row[column])
+    }
+
+
+def _mean_sums(
+    runs: Sequence[Run],
+    places: Sequence[dict[int, int]],
+    common: Sequence[int],
+    columns: Sequence[str],
+) -> Optional[list[float]]:
+    sums = [run_statistics.cumulative(run.rows, columns) for run in runs]
+    known = [each for each in sums if each is not None]
+    if len(known) < len(runs):
+        return None
+    return [
+        rounded(sum(each[at[done]] for each, at in zip(known, places)) / len(runs), 6)
+        for done in common
+    ]
+
+
+def thin(values: Sequence[int], most: int = MOST_POINTS) -> list[int]:
+    """At most so many of the values, evenly spaced, the first and the last among them."""
+    if len(values) <= most:
+        return list(values)
+    last = len(values) - 1
+    return [values[round(i * last / (most - 1))] for i in range(most)]
+
+
+def rounded(value: float, digits: int = 5) -> float:
+    """To so many significant digits, whole numbers without a point, to keep the page small."""
+    number = float(f"{value:.{digits}g}")
+    return int(number) if number.is_integer() else number

@@ -1,0 +1,78 @@
+"""The report's tables as Markdown, as GitHub renders it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tff_partial.report import commands, tables
+from tff_partial.report.cells import Line, Table
+from tff_partial.report.recipes import Section
+from tff_partial.report.runs import NOT_REAL
+
+INTRODUCTION = (
+    "Made by `python -m tff_partial.report <results folders> --markdown`. Figures are mean ± "
+    "standard deviation over seeds where there are several. Difference: ours minus the paper's. "
+    "Other data that stand in for a data set, mostly small embedded ones, are marked "
+    f"**{NOT_REAL}**: such figures say nothing about it."
+)
+_SPECIAL = re.compile(r"([\\`*\[\]|~])|(?<!\w)(_)|(_)(?!\w)")
+
+
+def render(sections: Sequence[Section]) -> str:
+    """The document as text."""
+    parts = ["# Results", INTRODUCTION, *map(_section, sections)]
+    return "\n\n".join(parts) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text that stays itself, in one line of Markdown."""
+    text = " ".join(text.split())
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(r"\\\g<0>", text)
+
+
+def _section(section: Section) -> str:
+    parts = [f"## {escape(section.name)}", _marked(" ".join(section.facts))]
+    parts += [_table(table, section) for table in tables.of_section(section)]
+    parts += ["\n".join(f"- {escape(note)}" for note in section.notes), _commands(section)]
+    return "\n\n".join(filter(None, parts))
+
+
+def _marked(text: str) -> str:
+    return escape(text).replace(NOT_REAL, f"**{NOT_REAL}**")
+
+
+def _table(table: Table, section: Section) -> str:
+    caption = escape(table.caption)
+    if not section.is_real:
+        caption += f". Data: {_marked('; '.join(section.data))}"
+    heads = f"| {' | '.join(map(escape, table.heads))} |"
+    rule = f"|{'---|' * len(table.heads)}"
+    return "\n".join([f"{caption}:", "", heads, rule, *map(_line, table.lines)])
+
+
+def _line(line: Line) -> str:
+    head = escape(line.head) + ("" if line.is_real else f" (**{NOT_REAL}**)")
+    cells = [escape(cell.text) for cell in line.cells]
+    return f"| {' | '.join([head, *cells])} |"
+
+
+def _commands(section: Section) -> str:
+    """One block, in which each command follows the labels of its rows."""
+    found = commands.grouped(section.rows)
+    if not found:
+        return ""
+    lines = []
+    for command, rows in found.items():
+        lines += [f"# {'; '.join(row.label for row in rows)}"] if len(found) > 1 else []
+        lines.append(command)
+    summary = "<details><summary>Commands that repeat the rows</summary>"
+    return f"{summary}\n\n{_fenced(chr(10).join(lines))}\n\n</details>"
+
+
+def _fenced(text: str) -> str:
+    """A code block whose fence is longer than any in the text."""
+    longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"

@@ -1,0 +1,110 @@
+"""Finds what a report shows: recipes, and single runs grouped so that their curves compare."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tff_partial.report import commands, recipes, runs
+from tff_partial.report.recipes import Section
+from tff_partial.report.runs import ReportError, Row, Run
+
+# Settings that decide nothing about the training that other settings do not.
+_NOT_VARIED = ("seed", "source", "preset", "task", "data", "model", "algo")
+
+
+def find(roots: Sequence[str]) -> list[Section]:
+    """The sections of some results folders: recipes by name and scale, then single runs.
+
+    Raises:
+      ReportError: If a folder is missing, nothing is found, or a file is not as it should be.
+    """
+    found: list[Section] = []
+    singles: dict[str, Run] = {}
+    for root in roots:
+        if not os.path.isdir(root):
+            raise ReportError(f"results must be a folder. Received: {root}")
+        for folder, kind in _walk(root):
+            if kind == "recipe":
+                found.append(recipes.read(root, folder))
+            else:
+                shown = commands.shown_folder(root, folder)
+                singles.setdefault(os.path.realpath(folder), runs.read_run(folder, shown))
+    found.sort(key=lambda section: (section.recipe, -(section.scale or 0.0)))
+    found += group(list(singles.values()))
+    if not found:
+        raise ReportError(
+            "results must hold runs (config.json and metrics.csv) or recipes (recipe.json). "
+            f"Received: {', '.join(roots)}"
+        )
+    return found
+
+
+def _walk(root: str) -> list[tuple[str, str]]:
+    """Folders of recipes and of runs; what is below one of them belongs to it."""
+    found = []
+    for folder, inner, names in os.walk(root):
+        inner.sort()
+        if recipes.RECIPE in names:
+            found.append((folder, "recipe"))
+        elif {"config.json", "metrics.csv"} <= {*names}:
+            found.append((folder, "run"))
+        else:
+            continue
+        inner.clear()
+    return found
+
+
+def group(singles: Sequence[Run]) -> list[Section]:
+    """Sections of single runs: one for each task, data and model, a row for equal settings."""
+    groups: dict[tuple[str, ...], list[Run]] = {}
+    for run in singles:
+        task, model = (str(run.settings.get(name, "")) for name in ("task", "model"))
+        groups.setdefault((task, model, run.data), []).append(run)
+    titles = [f"{task}, {model}" for task, model, _ in groups]
+    return [
+        Section(
+            # The data stand below the title, which names them only where it must.
+            title=f"{task}, {model}"
+            + (f", {data}" if titles.count(f"{task}, {model}") > 1 else ""),
+            rows=_rows(groups[task, model, data]),
+        )
+        for task, model, data in sorted(groups)
+    ]
+
+
+def _rows(found: Sequence[Run]) -> tuple[Row, ...]:
+    equal: dict[str, list[Run]] = {}
+    for run in found:
+        # A setting that older runs do not have yet is as good as None.
+        settings = {k: v for k, v in run.settings.items() if k != "seed" and v is not None}
+        equal.setdefault(json.dumps(settings, sort_keys=True), []).append(run)
+    joined = [runs.one_of_each_seed(same) for same in equal.values()]
+    varied = _varied([same[0].settings for same in joined])
+    rows = [_row(same, varied) for same in joined]
+    return tuple(sorted(rows, key=lambda row: row.label))
+
+
+def _varied(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    names = dict.fromkeys(name for each in settings for name in each if name not in _NOT_VARIED)
+    return [name for name in names if len({repr(each.get(name)) for each in settings}) > 1]
+
+
+def _row(same: Sequence[Run], varied: Sequence[str]) -> Row:
+    settings = same[0].settings
+    algo = str(settings.get("algo", "?"))
+    values = {name: commands.text_of(settings.get(name)).replace(",", ", ") for name in varied}
+    given = [
+        f"{name}={value}"
+        for name, value in values.items()
+        if value and settings[name] != commands.DEFAULTS.get(name)
+    ]
+    return Row(
+        ", ".join([algo, *given]),
+        {name: value or "–" for name, value in values.items()},
+        commands.of_runs(same),
+        tuple(same),
+        short=algo,
+    )
