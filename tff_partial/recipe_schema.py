@@ -58,12 +58,12 @@ _PUBLISHED = {"value": (int, float), "spread": (int, float), "text": str}
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """What a row's numbers are."""
+    """What a row's numbers are; neither is better in exact tables."""
 
     name: str
     label: str
     unit: str
-    higher_is_better: bool
+    higher_is_better: Optional[bool] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,10 +129,12 @@ def parse(name: str, data: Mapping[str, Any]) -> Recipe:
     where = f"{name}.toml"
     _check(where, data, _RECIPE, required=("title", "paper", "kind", "metric"))
     kind = _one_of(where, "kind", data["kind"], KINDS)
-    _check(f"{where}, metric", data["metric"], _METRIC, required=tuple(_METRIC))
+    _check(f"{where}, metric", data["metric"], _METRIC, required=("name", "label", "unit"))
     metric = Metric(**data["metric"])
     if kind == "runs":
         _one_of(f"{where}, metric", "name", metric.name, METRICS)
+        if metric.higher_is_better is None:
+            _fail(f"{where}, metric", "say whether higher_is_better", data["metric"])
     if (kind == "runs") == ("source" in data):
         _fail(where, "have a source unless it consists of runs", data.get("source"))
     if ("rows" in data) == ("axes" in data) or ("axes" in data) != ("numbers" in data):

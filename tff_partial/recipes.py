@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pathlib
 import re
-from typing import Any, Union
+from typing import Any
 
 from tff_partial import recipe_schema
 from tff_partial.recipe_schema import Recipe, Row
@@ -18,38 +18,39 @@ PAPERS = ("embracing", "partial_averaging", "fedumf", "feddse", "fedpmt")
 
 
 def names() -> list[str]:
-    """All recipes, such as `embracing/table3`, paper by paper."""
-    found = [path for paper in PAPERS for path in sorted((FOLDER / paper).glob("*.toml"))]
-    stems = [(path.parent.name, path.stem) for path in found]
-    return [f"{paper}/{stem}" for paper, stem in sorted(stems, key=_natural)]
+    """All recipes, such as `embracing/table3`, the papers' first."""
+    found = [(path.parent.name, path.stem) for path in FOLDER.glob("*/*.toml")]
+    return [f"{paper}/{stem}" for paper, stem in sorted(found, key=_order)]
 
 
-def _natural(name: tuple[str, str]) -> Any:
-    """table2 before table10."""
-    parts = re.split(r"(\d+)", name[1])
-    numbered = [(int(part), "") if part.isdigit() else (0, part) for part in parts]
-    return PAPERS.index(name[0]), numbered
+def _order(name: tuple[str, str]) -> Any:
+    """By paper, table2 before table10."""
+    paper, stem = name
+    parts = [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", stem)]
+    return PAPERS.index(paper) if paper in PAPERS else len(PAPERS), paper, parts
 
 
-def load(name: str, folder: Union[str, pathlib.Path, None] = None) -> Recipe:
+def load(name: str) -> Recipe:
     """Reads a recipe.
 
     Args:
-      name: Such as `embracing/table3`.
-      folder: Where recipes are; by default the project's.
+      name: Such as `embracing/table3`, or the path of a file `<folder>/<name>.toml`.
 
     Raises:
       ValueError: If there is none of this name, or it does not keep to the format.
     """
-    path = pathlib.Path(folder or FOLDER) / f"{name}.toml"
-    if not re.fullmatch(r"\w+/[\w.-]+", name) or not path.is_file():
-        raise ValueError(f"recipe must be one of {', '.join(names())}. Received: recipe={name!r}")
+    is_path = name.endswith(".toml")
+    path = pathlib.Path(name).resolve() if is_path else FOLDER / f"{name}.toml"
+    if not (is_path or re.fullmatch(r"\w+/[\w.-]+", name)) or not path.is_file():
+        raise ValueError(
+            f"recipe must be one of {', '.join(names())} or a file. Received: recipe={name!r}"
+        )
     toml = _toml()
     try:
         data = toml.loads(path.read_text(encoding="utf-8"))
     except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{name}.toml must be TOML. Received: {error}") from None
-    return recipe_schema.parse(name, data)
+        raise ValueError(f"{path.name} must be TOML. Received: {error}") from None
+    return recipe_schema.parse(f"{path.parent.name}/{path.stem}", data)
 
 
 def _toml() -> Any:
