@@ -12,6 +12,7 @@ A run that was stopped, by Ctrl-C or by kill -9, goes on when it is started agai
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import sys
 import time
@@ -132,6 +133,7 @@ def _definers(values: flags.FlagValues) -> tuple[Any, Any, Any]:
     return text, number, real
 
 
+@functools.cache
 def param_fields(params: type) -> dict[str, Any]:
     """Name -> type of the hyperparameters that are flags."""
     hints = typing.get_type_hints(params)
@@ -187,22 +189,28 @@ def create_experiment(values: flags.FlagValues) -> experiments.Experiment:
     )
 
 
-def run_recipe(values: flags.FlagValues) -> int:
-    """Runs the recipe that the flags name; other flags that are given apply to all of its runs."""
-    given = {name: values[name].value for name in values if values[name].present}
-    others = {name: value for name, value in given.items() if name not in RECIPE_FLAGS}
-    options = recipe_plan.Options(
-        values.recipe, values.scale, values.only, values.seeds, given=others
-    )
-    return recipe_runs.main(options, build, values.jobs, values.dry_run)
+def recipe_options(values: flags.FlagValues) -> recipe_plan.Options:
+    """Which recipe, and how; other flags that are given apply to all of its runs."""
+    present = {name: values[name].value for name in values if values[name].present}
+    others = {name: value for name, value in present.items() if name not in RECIPE_FLAGS}
+    return recipe_plan.Options(values.recipe, values.scale, values.only, values.seeds, others)
 
 
 def build(arguments: Sequence[str]) -> experiments.Experiment:
     """The experiment that flags such as --task=mnist describe."""
-    values = flags.FlagValues()
-    define_flags(values)
+    values = _all_flags()
+    for name in values:
+        values[name].unparse()
     values(["run_experiment.py", *arguments])
     return create_experiment(values)
+
+
+@functools.cache
+def _all_flags() -> flags.FlagValues:
+    """Defined once, as a recipe has many runs."""
+    values = flags.FlagValues()
+    define_flags(values)
+    return values
 
 
 def _check_no_recipe(values: flags.FlagValues) -> None:
@@ -429,7 +437,8 @@ def main(argv: Sequence[str]) -> int:
             print(list_everything())
             return 0
         if values.recipe is not None:
-            return run_recipe(values)
+            options = recipe_options(values)
+            return recipe_runs.main(options, build, values.jobs, values.dry_run)
         _check_no_recipe(values)
         prepared = prepare(values)
     except (flags.Error, ValueError) as error:

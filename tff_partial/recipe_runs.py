@@ -143,7 +143,7 @@ def _start(run: recipe_plan.Run, jobs: int) -> Optional[subprocess.Popen]:
 def _arguments(run: recipe_plan.Run, jobs: int) -> list[str]:
     """What python is given; runs that are parallel share the cores."""
     first, *rest = run.arguments
-    if first == "-m":
+    if first.startswith("-"):  # -m and a module
         return [first, *rest]
     if jobs > 1 and not any(re.match("--(runtime|client_parallelism)=", word) for word in rest):
         rest.append(f"--client_parallelism={max(1, (os.cpu_count() or 1) // jobs)}")
