@@ -444,6 +444,8 @@ def main(argv: Sequence[str]) -> int:
     except (flags.Error, ValueError) as error:
         _say(f"error: {error}")
         return 2
+    except KeyboardInterrupt:
+        return 130
     try:
         return run(prepared)
     except KeyboardInterrupt:

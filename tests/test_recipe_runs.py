@@ -60,7 +60,7 @@ def test_a_failure_is_reported_and_the_others_go_on_and_are_skipped_next_time(tm
         assert outcome.signal == 0
         [(name, reason)] = outcome.failed
         assert name == "b seed 0"
-        assert reason.startswith("error: no (see ")
+        assert reason.startswith("exit code 1, error: no (see ")
         assert [len(starts(run)) for run in runs] == [1, times, 1]
     assert "6/6" in capsys.readouterr().err
 

@@ -347,3 +347,23 @@ def test_what_cannot_be_run_is_an_error_before_anything_is_written(change, messa
     with pytest.raises(ValueError, match=message):
         plan("embracing/table3", output_dir=str(tmp_path / "out"), **options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_document_lists_every_recipe_with_its_number_of_runs():
+    text = (recipes.FOLDER.parent / "docs" / "recipes.md").read_text()
+    for name in ALL:
+        recipe = recipes.load(name)
+        count = "exact" if recipe.kind == "exact" else len(recipe.rows)
+        assert re.search(rf"^\| `{name}` \| [^|]+ \| {count} \|", text, re.MULTILINE), name
+
+
+def test_the_example_of_the_document_is_a_recipe(tmp_path):
+    text = (recipes.FOLDER.parent / "docs" / "recipes.md").read_text()
+    grid, rows = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "grid.toml").write_text(grid)
+    found = recipes.load(str(tmp_path / "grid.toml"))
+    assert [row.id for row in found.rows] == ["low-fedavg", "low-fedumf", "high-fedavg"]
+    assert found.rows[2].settings["rounds"] == 100
+    (tmp_path / "rows.toml").write_text(grid[: grid.index("[[axes]]")] + rows)
+    [row] = recipes.load(str(tmp_path / "rows.toml")).rows
+    assert row == dataclasses.replace(found.rows[0], label=row.label, columns=row.columns)

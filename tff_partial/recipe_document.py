@@ -72,14 +72,14 @@ def merged(path: pathlib.Path, document: dict[str, Any], recipe: Recipe) -> dict
     """
     try:
         previous = json.loads(path.read_text())
+        rows, given = {row["id"]: row for row in previous["rows"]}, previous["given"]
     except FileNotFoundError:
         return document
-    except (OSError, ValueError) as error:
-        raise ValueError(f"recipe.json must be readable. Received: {path}: {error}") from None
-    rows = {row["id"]: row for row in previous["rows"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} must be that of a recipe. Received: {error!r}") from None
     for row in document["rows"]:
         before = rows.get(row["id"], row)
-        if before["command"] != row["command"] or previous["given"] != document["given"]:
+        if before["command"] != row["command"] or given != document["given"]:
             raise ValueError(
                 "output_dir must be new or hold this recipe with the same settings and data. "
                 f"Received: {path.parent} with `{before['command']}`"

@@ -113,7 +113,8 @@ def run_all(runs: Sequence[recipe_plan.Run], jobs: int) -> Outcome:
                     continue
                 del running[name]
                 if code and not signals.received:
-                    outcome.failed.append((name, f"{_last_line(run.log)} (see {run.log})"))
+                    reason = f"exit code {code}, {_last_line(run.log)} (see {run.log})"
+                    outcome.failed.append((name, reason))
         outcome.signal = signals.received
     return outcome
 
