@@ -167,8 +167,8 @@ def test_killed_and_started_again_it_skips_what_is_finished(tiny, tmp_path, caps
     with open(tmp_path / "log", "w") as log:
         command = [sys.executable, "run_experiment.py", *args]
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
-        wait_until(lambda: list(place.glob("*/seed-*/weights.npz")), 300)
-        wait_until(lambda: list(place.glob("*/seed-*/summary.json")), 60)
+        wait_until(lambda: list(place.glob("*/seed-*/weights.npz")), 900)
+        wait_until(lambda: list(place.glob("*/seed-*/summary.json")), 300)
         process.kill()
         process.wait()
     done = [path.parent for path in place.glob("*/seed-*/summary.json")]

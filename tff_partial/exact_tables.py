@@ -5,18 +5,21 @@ A recipe of kind `exact` names a function of `TABLES`, which returns ours for ev
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
 import models
-from tff_partial import cost_tables, costs, recipe_document, recipe_results, results
+from tff_partial import block_costs, costs, recipe_document, recipe_results, results
 from tff_partial.model_spec import ModelSpec
 from tff_partial.recipe_plan import Plan
 from tff_partial.recipe_schema import Published
+from tff_partial.tiers import Cut
 
 _TIERS = ("strong", "moderate", "weak")
-_WIDTHS = {"strong": "strong", "moderate": "0.45", "weak": "0.2"}
+_WIDTHS = {"strong": 1.0, "moderate": 0.45, "weak": 0.2}
+_BATCH = 32
 # Shape of an example and classes of the data that the papers use a model for.
 _INPUTS: Mapping[str, tuple[tuple[int, ...], int]] = {
     "resnet20": ((32, 32, 3), 10),
@@ -40,47 +43,50 @@ def embracing_table1() -> dict[str, Ours]:
     """Parameters, activations and capacity of each tier."""
     found: dict[str, Ours] = {}
     for name in ("resnet20", "femnist_cnn", "bilstm"):
-        rows = _costs(name, 32)
-        found |= {f"{name}-{tier}": _sizes(rows["embracing", tier]) for tier in _TIERS}
+        model = _spec(name)
+        clients = {tier: _recorded(model, tier) for tier in _TIERS}
+        found |= {f"{name}-{tier}": _sizes(model, cost) for tier, cost in clients.items()}
     return found
 
 
 def embracing_table10() -> dict[str, Ours]:
     """The same of width reduction."""
-    rows = _costs("resnet20", 32)
-    return {tier: _sizes(_of_width(rows, tier)) for tier in _TIERS}
+    model = _spec("resnet20")
+    return {tier: _sizes(model, cost) for tier, cost in _narrowed("resnet20", model).items()}
 
 
 def embracing_table8() -> dict[str, Ours]:
     """Operations of a batch of 32, as shares of the strong client's."""
-    rows, batch = _costs("resnet20", 32), 32
+    model = _spec("resnet20")
     methods = {
-        "embracing": {tier: rows["embracing", tier] for tier in _TIERS},
-        "width": {tier: _of_width(rows, tier) for tier in _TIERS},
+        "embracing": {tier: _recorded(model, tier) for tier in _TIERS},
+        "width": _narrowed("resnet20", model),
     }
     found = {}
-    for method, by_tier in methods.items():
+    for method, clients in methods.items():
         for workload, count in (("forward", _forward), ("backward", _backward)):
-            strong = count(by_tier["strong"], batch)
-            for tier, row in by_tier.items():
-                ours = count(row, batch)
-                text = f"{ours / _MEGA:,.0f} M operations ({ours / strong:.2f})"
-                found[f"{method}-{workload}-{tier}"] = Ours(ours / strong, text)
+            strong = count(clients["strong"])
+            for tier, cost in clients.items():
+                text = f"{count(cost) / _MEGA:,.0f} M operations ({count(cost) / strong:.2f})"
+                found[f"{method}-{workload}-{tier}"] = Ours(count(cost) / strong, text)
     return found
 
 
 def fedpmt_table2() -> dict[str, Ours]:
     """Operations of a step with 0, 1, ... blocks less in the backward pass."""
     networks = {
-        "fcnn": ("fedpmt_fcnn", 12),
-        "cnn": ("fedpmt_cnn_mnist", 12),
-        "cifar10": ("fedpmt_cnn_cifar10", 20),
+        "fcnn": ("fedpmt_fcnn", 12, 4),
+        "cnn": ("fedpmt_cnn_mnist", 12, 4),
+        "cifar10": ("fedpmt_cnn_cifar10", 20, 5),
     }
     found = {}
-    for network, (name, batch) in networks.items():
-        for row in cost_tables.report(name, *_INPUTS[name], batch, _TIERS)["fedpmt_table_2"]:
-            text = f"{row['operations']:,} ({100 * row['ratio']:.3g} %)"
-            found[f"{network}-{row['removed']}"] = Ours(row["operations"], text)
+    for network, (name, batch, count) in networks.items():
+        model = _spec(name)
+        clients = [costs.backprop_suffix(model, Cut(removed), batch) for removed in range(count)]
+        ours = [cost.operations(steps=1, batch_size=batch, examples=0) for cost in clients]
+        for removed, value in enumerate(ours):
+            text = f"{value:,} ({100 * value / ours[0]:.3g} %)"
+            found[f"{network}-{removed}"] = Ours(value, text)
     return found
 
 
@@ -111,28 +117,48 @@ TABLES: dict[str, Callable[[], dict[str, Ours]]] = {
 }
 
 
-def _costs(name: str, batch: int) -> dict[tuple[str, str], Mapping[str, Any]]:
-    """Costs by style of training and tier."""
-    rows = cost_tables.report(name, *_INPUTS[name], batch, _TIERS)["rows"]
-    return {(row["style"], row["tier"]): row for row in rows}
+def _spec(name: str, width: float = 1.0) -> ModelSpec:
+    """A model with what EmbracingFL's table 1 says of its tiers."""
+    cuts, capacity_batch = models.TIERS.get(name, ({}, None))
+    shape, num_classes = _INPUTS[name]
+    return ModelSpec(
+        lambda: models.create(name, shape, num_classes, width),
+        shape,
+        "int32" if name == "bilstm" else "float32",
+        cuts={tier: Cut(*cut) for tier, cut in cuts.items()},
+        capacity_batch=capacity_batch,
+    )
 
 
-def _of_width(rows: Mapping[tuple[str, str], Mapping[str, Any]], tier: str) -> Mapping[str, Any]:
-    """A tier of width reduction; the strong one is the whole model."""
-    return rows["embracing" if tier == "strong" else "width", _WIDTHS[tier]]
+def _recorded(model: ModelSpec, tier: str) -> costs.ClientCost:
+    """A client of EmbracingFL."""
+    return costs.recorded_suffix(model, costs.cut_of(tier, model, _BATCH), _BATCH)
 
 
-def _sizes(row: Mapping[str, Any]) -> Ours:
-    capacity = round(row["capacity"], 2)
-    return Ours(capacity, f"{row['parameters']:,} / {row['activations']:,} / {capacity:.2f}")
+def _narrowed(name: str, model: ModelSpec) -> dict[str, costs.ClientCost]:
+    """The clients of width reduction by tier, their capacity that of the whole model's memory."""
+    batch = costs.capacity_batch(model, _BATCH)
+    whole = costs.memory(block_costs.measure(model), batch)
+    found = {}
+    for tier, width in _WIDTHS.items():
+        narrow = _spec(name, width)
+        share = costs.memory(block_costs.measure(narrow), batch) / whole
+        found[tier] = dataclasses.replace(costs.whole(narrow, _BATCH), capacity=share)
+    return found
 
 
-def _forward(row: Mapping[str, Any], batch: int) -> int:
-    return batch * (row["record"] + row["forward"])
+def _sizes(model: ModelSpec, cost: costs.ClientCost) -> Ours:
+    capacity = round(cost.capacity, 2)
+    activations = costs.capacity_batch(model, _BATCH) * cost.activations
+    return Ours(capacity, f"{cost.parameters:,} / {activations:,} / {capacity:.2f}")
 
 
-def _backward(row: Mapping[str, Any], batch: int) -> int:
-    return batch * row["backward"] + row["update"]
+def _forward(cost: costs.ClientCost) -> int:
+    return _BATCH * (cost.record + cost.forward)
+
+
+def _backward(cost: costs.ClientCost) -> int:
+    return _BATCH * cost.backward + cost.update
 
 
 def _narrow(model: ModelSpec, rate: float, batch: int) -> costs.ClientCost:

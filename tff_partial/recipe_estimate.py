@@ -20,11 +20,12 @@ import numpy as np
 
 import tasks
 from tasks import partition as partitions
-from tff_partial import accounting, experiment, recipe_plan, recipe_results, registry
+from tff_partial import accounting, experiment, recipe_plan, recipe_results
 from tff_partial.lazy import tf, tff
 
 _STEPS, _REPEATS = 2, 3
 _FORWARD = 1 / 3  # of a step
+_GENERATED = (5_000, 1_000)  # examples of a generated task, roughly
 # Training and test examples of the real sets, which need not be there; writers of FEMNIST.
 _SIZES = {
     "imdb": (25_000, 25_000),
@@ -36,6 +37,7 @@ _SIZES = {
     "fashion_mnist": (60_000, 10_000),
     "svhn": (73_257, 26_032),
 }
+_NEXT_COHORT_TRAINS = ("fedumf", "fedumf_feddc")
 _WRITERS = {False: 3400, True: 100}  # whether embedded
 
 
@@ -98,14 +100,12 @@ def _share(experiment_: experiment.Experiment, model: Any, data: Any) -> float:
     participants = experiment.participants(experiment_)
     ids = np.arange(experiment_.settings.clients) if participants is None else participants
     share = np.mean([accounts.seconds(int(i)) for i in ids]) / accounting.Devices().full_seconds
-    # Clients that train without being selected: FedUMF's next cohort.
-    is_twice = "fedumf" in registry.ALGORITHMS[experiment_.algo].params.__module__
-    return float(share) * (2 if is_twice else 1)
+    return float(share) * (2 if experiment_.algo in _NEXT_COHORT_TRAINS else 1)
 
 
 def sizes(task: Any, is_embedded: bool) -> tuple[int, int]:
     """Training and test examples."""
-    return _embedded_sizes(task.name) if is_embedded else _SIZES[task.name]
+    return _embedded_sizes(task.name) if is_embedded else _SIZES.get(task.name, _GENERATED)
 
 
 @functools.cache
