@@ -12,7 +12,7 @@ run: $(INSTALLED)
 	@$(BIN)/python run_experiment.py $(ARGS)
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest $(TEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile $(TEST_ARGS)
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -20,7 +20,6 @@ import typing
 from collections.abc import Sequence
 from typing import Any, Optional
 
-import numpy as np
 from absl import flags
 
 import models
@@ -48,6 +47,7 @@ SETTINGS = (
     "train_examples",
     "tiers",
     "only_tiers",
+    "capacities",
     "rounds",
     "local_steps",
     "local_epochs",
@@ -83,7 +83,14 @@ def define_flags(values: flags.FlagValues) -> None:
         "tiers",
         None,
         "Clients of each tier, such as strong:16,moderate:16,weak:96; 7:96 removes "
-        "seven blocks, 0.3:96 what it takes for a capacity of 0.3.",
+        "seven blocks, 0.3:96 what it takes for a capacity of 0.3; with sub-models, 1/2:96 keeps "
+        "half of the channels.",
+    )
+    text(
+        "capacities",
+        None,
+        "Sub-models: rates of which each selected client draws one every round, such as 1/4, "
+        "1/2:0.2,1/16:0.8 or feddse.",
     )
     text("only_tiers", None, "Tiers whose clients take part, such as strong; default: all.")
     number("rounds", None, "Rounds.")
@@ -137,7 +144,8 @@ def _definers(values: flags.FlagValues) -> tuple[Any, Any, Any]:
 def param_fields(params: type) -> dict[str, Any]:
     """Name -> type of the hyperparameters that are flags."""
     hints = typing.get_type_hints(params)
-    derived = ("local", "tiers", "population", "active")  # from flags of every algorithm
+    # From flags of every algorithm, or from the data.
+    derived = ("local", "tiers", "population", "active", "server_examples")
     names = [field.name for field in dataclasses.fields(params) if field.name not in derived]
     return {name: _plain_type(hints[name]) for name in names}
 
@@ -306,7 +314,6 @@ def train(prepared: Prepared) -> None:
     from tff_partial import evaluation, training
 
     experiment, data, model = prepared.experiment, prepared.data, prepared.model
-    tier_of = experiments.tier_of(experiment)
     plan = training.Plan(
         rounds=experiment.settings.rounds,
         clients_per_round=experiment.settings.clients_per_round,
@@ -322,11 +329,11 @@ def train(prepared: Prepared) -> None:
     )
     batch_size = experiment.settings.batch_size
     is_static = experiment.normalization == "static"
-    calibration = _calibration(data, experiment.seed) if is_static else None
+    calibration = experiments.mixed_examples(data, experiment.seed) if is_static else None
     with ProgressBar(plan.rounds) as bar:
         weights = training.train(
             experiments.create_process(
-                experiment, model, several_workers=len(prepared.execution["workers"]) > 1
+                experiment, model, data, several_workers=len(prepared.execution["workers"]) > 1
             ),
             data,
             evaluation.build(
@@ -339,24 +346,13 @@ def train(prepared: Prepared) -> None:
             plan,
             prepared.folder,
             on_round=bar.on_round,
-            tier_of=lambda client: int(tier_of[client]),
+            tier_of=experiments.tier_of(experiment),
             account=prepared.accounts.of_round,
         )
     if calibration is not None:
         weights = evaluation.calibrated(model, weights, calibration, batch_size)
     values = [*weights.trainable, *weights.non_trainable]
     results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
-
-
-def _calibration(data: Any, seed: int, examples: int = 2000) -> Any:
-    """Some of the clients' examples, mixed, for static batch normalisation."""
-    rng = np.random.default_rng([seed, 0xCA11])
-    found: list[Any] = []
-    for client in rng.permutation(data.num_clients):
-        found.append(data.client(int(client))[0])
-        if sum(map(len, found)) >= examples:
-            break
-    return rng.permutation(np.concatenate(found)[:examples])
 
 
 def finish(folder: str, settings: dict[str, Any], data: str) -> None:
@@ -367,7 +363,7 @@ def finish(folder: str, settings: dict[str, Any], data: str) -> None:
     summary = results.summarize(settings, data, rows)
     results.write_json(f"{folder}/summary.json", summary)
     title = f"{settings['task']}, {settings['algo']}, {settings['model']} ({data})"
-    results.plot_curves(f"{folder}/curves.png", title, rows, settings["tiers"])
+    results.plot_curves(f"{folder}/curves.png", title, rows, results.tier_names(settings))
     print(results.format_table({**summary, "results": folder}))
 
 

@@ -85,14 +85,14 @@ TASK = Task(
             rounds=1000,
             local_steps=10,
             batch_size=32,
-            learning_rate="0.04,1:0.08,2:0.12,4:0.16,5:0.2,500:0.02,750:0.002",
+            learning_rate="0.2~6.1,500:0.02,750:0.002",
             momentum=0.9,
             weight_decay=1e-4,
             eval_every=10,
             source=(
                 "Partial averaging, table 3 (non-IID, alpha 0.1, 25 % active, rate 0.2), "
                 "experimental settings and appendix: 10,000 iterations, warm-up over 5 epochs "
-                "(here of 12.2 local steps, in five equal stairs, its start not being stated). "
+                "(here of 12.2 local steps, from 0, its start not being stated). "
                 "Interval 10 is the table's; the partial averaging itself has one 10 % longer, 11."
             ),
         ),
@@ -144,12 +144,13 @@ TASK = Task(
             learning_rate="0.001",
             momentum=0.9,
             weight_decay=5e-4,
+            capacities="feddse",
             eval_every=25,
             source=(
                 "FedDSE, section 7 and appendix D, table 3 (high heterogeneity, 2 classes a "
-                "client). Depth of the network stated only for its memory (18). Its static "
-                "normalisation and its crops (`augment`) are off unless asked for; its capacities, "
-                "drawn anew every round, are no tiers here."
+                "client). Depth of the network stated only for its memory (18). Its crops "
+                "(`augment`) are off unless asked for, and so is its static normalisation for "
+                "algorithms without sub-models."
             ),
         ),
     },

@@ -51,14 +51,14 @@ TASK = Task(
             rounds=763,
             local_steps=4,
             batch_size=32,
-            learning_rate="0.24,3:0.48,6:0.72,9:0.96,12:1.2,366:0.12,565:0.012",
+            learning_rate="1.2~15.25,366:0.12,565:0.012",
             momentum=0.9,
             weight_decay=5e-4,
             eval_every=10,
             source=(
                 "Partial averaging, table 1 (IID, interval 4), experimental settings and appendix: "
                 "250 epochs, decay after 120 and 185, warm-up over 5, here in rounds of 4 steps "
-                "(12.2 steps an epoch). Not stated: the warm-up's start (five equal stairs here)."
+                "(12.2 steps an epoch). Not stated: the warm-up's start (0 here)."
             ),
         ),
         "fedumf_appendix": Settings(
@@ -90,12 +90,13 @@ TASK = Task(
             learning_rate="0.001",
             momentum=0.9,
             weight_decay=5e-4,
+            capacities="feddse",
             eval_every=25,
             source=(
                 "FedDSE, section 7 and appendix D, table 3 (high heterogeneity, 5 classes a "
-                "client). Depth of the network stated only for its memory (18). Its static "
-                "normalisation and its crops (`augment`) are off unless asked for; its capacities, "
-                "drawn anew every round, are no tiers here."
+                "client). Depth of the network stated only for its memory (18). Its crops "
+                "(`augment`) are off unless asked for, and so is its static normalisation for "
+                "algorithms without sub-models."
             ),
         ),
     },

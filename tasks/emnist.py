@@ -66,12 +66,13 @@ TASK = Task(
             learning_rate="0.001",
             momentum=0.9,
             weight_decay=5e-4,
+            capacities="feddse",
             eval_every=10,
             source=(
                 "FedDSE, section 7 and appendix D, table 3 (high heterogeneity, 2 classes and 500 "
-                "examples a client). Not stated: which EMNIST (10 classes). Its static "
-                "normalisation and its crops (`augment`) are off unless asked for; its capacities, "
-                "drawn anew every round, are no tiers here."
+                "examples a client). Not stated: which EMNIST (10 classes). Its crops "
+                "(`augment`) are off unless asked for, and so is its static normalisation for "
+                "algorithms without sub-models."
             ),
         ),
     },

@@ -39,7 +39,7 @@ TASK = Task(
             rounds=330,
             local_steps=4,
             batch_size=32,
-            learning_rate="0.02,4:0.04,7:0.06,11:0.08,15:0.1,183:0.01,275:0.001",
+            learning_rate="0.1~18.3,183:0.01,275:0.001",
             momentum=0.9,
             weight_decay=1e-4,
             eval_every=10,
@@ -47,7 +47,7 @@ TASK = Task(
                 "Partial averaging, table 1 (IID, interval 4, rate 0.1), experimental settings and "
                 "appendix: 90 epochs, decay after 50 and 75, warm-up over 5, here in rounds of 4 "
                 "steps (14.6 steps an epoch, of all 60,000 images; the paper says 50,000). Not "
-                "stated: the warm-up's start (five equal stairs here)."
+                "stated: the warm-up's start (0 here)."
             ),
         ),
     },

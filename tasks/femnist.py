@@ -142,14 +142,14 @@ TASK = Task(
             rounds=500,
             local_steps=4,
             batch_size=32,
-            learning_rate="0.01,5:0.02,10:0.03,15:0.04,20:0.05",
+            learning_rate="0.05~24.6",
             momentum=0.9,
             eval_every=10,
             source=(
                 "Partial averaging, table 3 (25 % active, rate 0.05), experimental settings and "
                 "appendix: 2,000 iterations, a random tenth of the samples, for which three "
-                "writers a worker stand here; warm-up over 5 epochs (here of 19.7 local steps, in "
-                "five equal stairs, its start not being stated). Interval 4 is the table's; the "
+                "writers a worker stand here; warm-up over 5 epochs (here of 19.7 local steps, "
+                "from 0, its start not being stated). Interval 4 is the table's; the "
                 "partial averaging itself has one 10 % longer. Not stated: writers a worker, "
                 "decay, weight decay (none here)."
             ),

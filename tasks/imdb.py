@@ -124,13 +124,13 @@ TASK = Task(
             rounds=200,
             local_steps=10,
             batch_size=10,
-            learning_rate="0.08,2:0.16,4:0.24,6:0.32,8:0.4,150:0.04,180:0.004",
+            learning_rate="0.4~9.75,150:0.04,180:0.004",
             momentum=0.9,
             eval_every=10,
             source=(
                 "Partial averaging, table 3 (non-IID, alpha 0.5, 25 % active), experimental "
                 "settings and appendix: 2,000 iterations, warm-up over 5 epochs (here of 19.5 "
-                "local steps, in five equal stairs, its start not being stated). Interval 10 is "
+                "local steps, from 0, its start not being stated). Interval 10 is "
                 "the table's; the partial averaging itself has one 10 % longer, 11. Not stated: "
                 "length of the text (256)."
             ),

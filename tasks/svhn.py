@@ -48,7 +48,7 @@ TASK = Task(
             rounds=358,
             local_steps=4,
             batch_size=64,
-            learning_rate="0.04,2:0.08,4:0.12,7:0.16,9:0.2,179:0.02,268:0.002",
+            learning_rate="0.2~11.2,179:0.02,268:0.002",
             momentum=0.9,
             weight_decay=1e-4,
             eval_every=10,
@@ -56,7 +56,7 @@ TASK = Task(
                 "Partial averaging, table 1 (IID, interval 4), experimental settings and appendix: "
                 "160 epochs, decay after 80 and 120, warm-up over 5, here in rounds of 4 steps "
                 "(8.9 steps an epoch). Not stated: whether the extra images are used (not here), "
-                "the warm-up's start (five equal stairs here)."
+                "the warm-up's start (0 here)."
             ),
         ),
     },

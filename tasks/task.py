@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 import numpy as np
 
 from tasks import partition as partition_lib
-from tff_partial import objectives, tiers
+from tff_partial import capacities, objectives, tiers
 
 if TYPE_CHECKING:
     from tasks.federated import FederatedData
@@ -61,6 +61,8 @@ class Settings:
       width: Rate of the model's width.
       tiers: Clients of each tier, such as 'strong:16,weak:112'; empty where there are none.
       only_tiers: The tiers whose clients take part, such as 'strong'; all of them if empty.
+      capacities: Rates of which each selected client draws one every round, such as
+        '1/2:0.2,1/16:0.8' or 'feddse', in place of tiers.
       target_accuracy: The test accuracy of `rounds_to_target`, or None.
       eval_every: Rounds between evaluations.
       train_examples: How many random training examples are dealt out; None for all.
@@ -82,6 +84,7 @@ class Settings:
     width: float = 1.0
     tiers: str = ""
     only_tiers: str = ""
+    capacities: str = ""
     target_accuracy: Optional[float] = None
     eval_every: int = 1
     train_examples: Optional[int] = None
@@ -123,6 +126,9 @@ class Settings:
         _require(_SCHEDULE.fullmatch(text) is not None and rising, "learning_rate", form, text)
 
     def _check_tiers(self) -> None:
+        if self.capacities:
+            _require(not self.tiers, "capacities", "be given without tiers", self.capacities)
+            capacities.parse(self.capacities)
         if not self.tiers:
             _require(not self.only_tiers, "only_tiers", "be given with tiers", self.only_tiers)
             return

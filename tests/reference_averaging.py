@@ -78,7 +78,8 @@ def run(
 
     Returns:
       A dict for each iteration, of what there is after its averaging: `models` of the active
-      clients, their `mean`, and the `discrepancy`, the mean squared distance of models to mean.
+      clients, their `mean`, and the `discrepancy`, the mean squared distance of models to mean;
+      and as `before` the discrepancy before the averaging.
     """
     if (active is None) != (every is None) or design not in (1, 2):
         raise ValueError("active and every belong together, and design is 1 or 2.")
@@ -109,6 +110,7 @@ def run(
 
         averaged = averaging.averaged(k, net.shapes)
         mean = p @ x
+        before = float(p @ ((x - mean) ** 2).sum(axis=1))
         if isinstance(averaging, VrlSgd) and averaged.all():
             delta = delta + (mean - x) / (averaging.tau * rate)
         x[:, averaged] = mean[averaged]
@@ -118,6 +120,7 @@ def run(
             {
                 "models": [net.weights(row) for row in x],
                 "mean": net.weights(mean),
+                "before": before,
                 "discrepancy": float(p @ ((x - mean) ** 2).sum(axis=1)),
             }
         )

@@ -39,8 +39,18 @@ def accounts_of(
     devices=ONE_SPEED,
     seed=0,
 ):
+    shares = np.bincount(tier_of, minlength=len(names)) / len(tier_of)
     return accounting.Accounts(
-        names, np.array(tier_of, np.uint8), tier_costs, whole, local, size_of, devices, seed
+        names,
+        lambda client, round_num: int(tier_of[client]),
+        shares,
+        tier_costs,
+        whole,
+        local,
+        size_of,
+        len(tier_of),
+        devices,
+        seed,
     )
 
 

@@ -56,6 +56,9 @@ def assert_round(running, wanted):
             np.testing.assert_allclose(a, b, atol=1e-6)
     found = float(running.metrics[-1]["discrepancy"])
     assert found == pytest.approx(wanted["discrepancy"], rel=1e-4, abs=1e-9)
+    before = float(running.metrics[-1]["discrepancy_before"])
+    assert before == pytest.approx(wanted["before"], rel=1e-4, abs=1e-9)
+    assert before > 1e-4
 
 
 @pytest.mark.parametrize("one_step", [False, True])

@@ -150,10 +150,19 @@ def run(process, folder, cache=None):
     return tiny.flat(weights), [r.split(",")[:seconds] + r.split(",")[seconds + 1 :] for r in rows]
 
 
-@pytest.mark.parametrize(("name", "cache"), [("fedumf_feddc", 1), ("scaffold", None)])
-def test_killed_between_any_two_writes_goes_on_bit_for_bit(name, cache, tmp_path, monkeypatch):
-    local = LocalTraining(steps=3, batch_size=4, learning_rate="0.2*0.9")
-    process = tiny.build(name, local, population=5)
+@pytest.mark.parametrize(
+    ("name", "cache", "params"),
+    [
+        ("fedumf_feddc", 1, {}),
+        ("scaffold", None, {}),
+        ("partial_averaging", 1, {"active": 2, "rounds_active": 2}),
+    ],
+)
+def test_killed_between_any_two_writes_goes_on_bit_for_bit(
+    name, cache, params, tmp_path, monkeypatch
+):
+    local = LocalTraining(steps=3, batch_size=4, learning_rate="0.2*0.9", momentum=0.5)
+    process = tiny.build(name, local, population=5, **params)
     expected, rows = run(process, tmp_path / "whole", cache)
     kept = files(tmp_path / "whole" / "client_states")
     for writes in range(1000):

@@ -28,6 +28,12 @@ OFF = {
     "partial_averaging": None,
     "periodic_averaging": None,
     "vrl_sgd": None,
+    "feddse": {"masked_logits": False},
+    "heterofl": {"masked_logits": False},
+    "fedrolex": {"masked_logits": False},
+    "feddropout": {"masked_logits": False},
+    "fjord": {"tiers": ("strong",)},
+    "width_reduction": {},
 }
 # Hyperparameters that must be refused.
 BAD = {
@@ -44,6 +50,12 @@ BAD = {
     "partial_averaging": [{"partition": "row"}, {"design": 3}, {"rounds_active": -1}],
     "periodic_averaging": [{"design": 0}, {"weighting": "none"}],
     "vrl_sgd": [{"rounds_active": -2}],
+    "feddse": [{"temperature": -1.0}, {"inference_examples": -1}, {"tiers": ("7",)}],
+    "heterofl": [{"tiers": ("2/1",)}, {"weighting": "none"}],
+    "fedrolex": [{"tiers": ("1/0",)}],
+    "feddropout": [{"layers": "conv"}, {"keep_rates": "0.5"}, {"keep_rates": "hidden:2.0"}],
+    "fjord": [{"tiers": ("0.0",)}],
+    "width_reduction": [{"tiers": ("medium",)}],
     "fedumf_feddc": [{"fusion": 0.0}, {"alpha": -1.0}, {"population": None}],
 }
 

@@ -19,7 +19,7 @@ def rows(*tiers):
 
 
 def test_curves_of_tiers_leave_out_rounds_without_their_clients():
-    panels = results.curves(rows("weak", "0.3"), "strong:0,0.3:1,weak:1")
+    panels = results.curves(rows("weak", "0.3"), ["strong", "0.3", "weak"])
     assert list(panels) == ["loss", "accuracy", "training accuracy by tier"]
     assert panels["accuracy"]["test"] == [(1, 0.5), (3, 0.5)]
     assert list(panels["training accuracy by tier"]) == ["0.3", "weak"]
@@ -27,7 +27,7 @@ def test_curves_of_tiers_leave_out_rounds_without_their_clients():
 
 
 def test_tiers_are_a_panel_of_the_picture(tmp_path):
-    results.plot_curves(str(tmp_path / "with.png"), "", rows("weak"), "weak:1")
+    results.plot_curves(str(tmp_path / "with.png"), "", rows("weak"), ["weak"])
     results.plot_curves(str(tmp_path / "without.png"), "", rows())
     wide, narrow = (image.imread(tmp_path / f"{name}.png") for name in ("with", "without"))
     assert 2 * wide.shape[1] == 3 * narrow.shape[1]

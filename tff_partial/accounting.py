@@ -17,7 +17,6 @@ import numpy as np
 
 from tff_partial import costs, simulated_time
 from tff_partial.local_training import LocalTraining
-from tff_partial.tiers import Tier
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,37 +46,40 @@ class Accounts:
     def __init__(
         self,
         tier_names: Sequence[str],
-        tier_of: np.ndarray,
+        tier_of: Callable[[int, int], int],
+        tier_shares: Sequence[float],
         tier_costs: Sequence[costs.ClientCost],
         whole: costs.ClientCost,
         local: LocalTraining,
         size_of: Callable[[int], int],
+        clients: int,
         devices: Devices,
         seed: int,
-        participants: Optional[np.ndarray] = None,
     ) -> None:
         """
         Args:
           tier_names: Names of the tiers.
-          tier_of: Index of each client's tier.
+          tier_of: (Client, round) -> index of the client's tier.
+          tier_shares: Share of each tier in those who can be drawn.
           tier_costs: What a round costs a client of each tier.
           whole: What it costs a client that trains the whole model.
           local: How a client trains.
           size_of: Client id -> its number of examples.
-          devices: The clients' devices.
+          clients: The population.
+          devices: The clients' devices; where tiers stay, weaker ones are slower.
           seed: Decides which client has which speed.
-          participants: Ids of the clients that can be drawn; all by default.
         """
-        self._names, self._tiers, self._costs = tier_names, tier_of, tier_costs
+        self._names, self._tier_of, self._costs = tier_names, tier_of, tier_costs
+        self._shares, self._clients = tier_shares, clients
         self._whole, self._local, self._size_of = whole, local, size_of
         self._devices = devices
-        self._participants = np.arange(len(tier_of)) if participants is None else participants
-        strengths = np.array([cost.operations(1, 1, 1) for cost in tier_costs])[tier_of]
+        of_tier = np.array([cost.operations(1, 1, 1) for cost in tier_costs])
+        strengths = of_tier[[tier_of(client, 0) for client in range(clients)]]
         self._speeds = simulated_time.assign_speeds(devices.speeds, strengths, seed)
 
-    def seconds(self, client: int) -> float:
+    def seconds(self, client: int, round_num: int = 0) -> float:
         """The simulated time that a client needs for a round."""
-        cost = self._costs[self._tiers[client]]
+        cost = self._costs[self._tier_of(client, round_num)]
         operations = self._operations(cost, self._size_of(client))
         full = self._full_operations
         return simulated_time.simulated_seconds(
@@ -87,8 +89,7 @@ class Accounts:
     @functools.cached_property
     def _full_operations(self) -> int:
         """Those of the whole model, for a client with the average number of examples."""
-        clients = range(len(self._tiers))
-        mean = sum(self._size_of(client) for client in clients) / len(clients)
+        mean = sum(self._size_of(client) for client in range(self._clients)) / self._clients
         return self._operations(self._whole, max(round(mean), 1))
 
     def _operations(self, cost: costs.ClientCost, size: int) -> int:
@@ -96,16 +97,17 @@ class Accounts:
         steps = self._local.steps or (self._local.epochs or 1) * -(-size // batch)
         return cost.operations(steps, batch, size)
 
-    def of_round(self, ids: Sequence[int]) -> tuple[list[int], dict[str, Any]]:
+    def of_round(self, ids: Sequence[int], round_num: int = 0) -> tuple[list[int], dict[str, Any]]:
         """Who is in time, and the round's columns of metrics.csv."""
         seconds, in_time = simulated_time.round_seconds(
-            [self.seconds(i) for i in ids], self._devices.deadline
+            [self.seconds(i, round_num) for i in ids], self._devices.deadline
         )
         kept = [i for i, is_in_time in zip(ids, in_time) if is_in_time]
-        counts = np.bincount(self._tiers[np.array(kept, int)], minlength=len(self._names))
+        tier = {i: self._tier_of(i, round_num) for i in ids}
+        counts = np.bincount(np.array([tier[i] for i in kept], int), minlength=len(self._names))
         columns: dict[str, Any] = {
-            "bytes_down": sum(self._costs[self._tiers[i]].bytes_down for i in ids),
-            "bytes_up": sum(self._costs[self._tiers[i]].bytes_up for i in kept),
+            "bytes_down": sum(self._costs[tier[i]].bytes_down for i in ids),
+            "bytes_up": sum(self._costs[tier[i]].bytes_up for i in kept),
             "simulated_seconds": round(seconds, 4),
         }
         columns |= {f"clients_{name}": int(n) for name, n in zip(self._names, counts)}
@@ -118,7 +120,5 @@ class Accounts:
 
         C_i is rounded to two decimals, as in the paper's tables.
         """
-        taking_part = self._tiers[self._participants]
-        counts = np.bincount(taking_part, minlength=len(self._names))
-        tiers = [Tier(name, int(count)) for name, count in zip(self._names, counts)]
-        return costs.average_capacity(tiers, [round(cost.capacity, 2) for cost in self._costs])
+        capacities = [round(cost.capacity, 2) for cost in self._costs]
+        return costs.average_capacity(self._shares, capacities)

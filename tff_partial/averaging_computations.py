@@ -310,7 +310,8 @@ class Computations:
                 x, y = record["x"][:LOSS_EXAMPLES], record["y"][:LOSS_EXAMPLES]
                 for chosen in (own, weights):
                     built.assign(chosen)
-                    logits = built.forward(built.preprocess(x), training=False)
+                    with built.batch_statistics(static_only=True):
+                        logits = built.forward(built.preprocess(x), training=False)
                     found.append(tf.reduce_sum(built.losses(y, logits)))
                 count = tf.cast(tf.shape(y)[0], tf.float32)
                 mean = tf.math.divide_no_nan(found[0], count)

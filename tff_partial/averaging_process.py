@@ -142,8 +142,11 @@ def _build_round(pieces: Computations) -> Any:
             averaged = subset
             sums.append(part)
         sent = _send(average, averaged, round_num, interval, interval, NOTHING)
+        apart = clients
         new_weights, clients = pieces.finish(sent, weights, clients, data)
-        discrepancy = pieces.measure(new_weights, clients, data)
+        # An average leaves the mean of the models as it is.
+        before = pieces.measure(new_weights, apart, data)
+        after = pieces.measure(new_weights, clients, data)
         new_state = tff.learning.templates.LearningAlgorithmState(
             new_weights,
             state.distributor,
@@ -152,7 +155,7 @@ def _build_round(pieces: Computations) -> Any:
             state.finalizer,
         )
         metrics = tff.federated_map(
-            _build_metrics(pieces), (tff.federated_zip(tuple(sums)), discrepancy)
+            _build_metrics(pieces), (tff.federated_zip(tuple(sums)), before, after)
         )
         return stateful_process.Output(
             tff.federated_zip(new_state),
@@ -179,13 +182,13 @@ def _send(average: Any, averaged: int, round_num: Any, first: int, stop: int, su
 
 
 def _build_metrics(pieces: Computations) -> Any:
-    """The segments' sums and the discrepancy -> metrics."""
+    """The segments' sums and the discrepancies -> metrics."""
     sums_type = pieces.advance.type_signature.result[2].member
     count = len(pieces.rules.segments)
 
-    @tff.tensorflow.computation(tff.to_type((sums_type,) * count), np.float32)
-    def metrics(sums: Any, discrepancy: Any) -> Any:
-        return _metrics(list(sums), discrepancy)
+    @tff.tensorflow.computation(tff.to_type((sums_type,) * count), np.float32, np.float32)
+    def metrics(sums: Any, before: Any, after: Any) -> Any:
+        return _metrics(list(sums), before, after)
 
     return metrics
 
@@ -222,9 +225,11 @@ def _build_steps(pieces: Computations) -> Callable[..., Any]:
             clients, averaged = sort(clients), subset
             sums.append(part)
         sent = send(pieces.interval, pieces.interval, NOTHING)
+        apart = clients
         new_weights, clients = pieces.finish(sent, weights, clients, data)
         clients = sort(clients)
-        discrepancy = pieces.measure(new_weights, clients, data)
+        before = pieces.measure(new_weights, apart, data)
+        after = pieces.measure(new_weights, clients, data)
         new_state = tff.learning.templates.LearningAlgorithmState(
             new_weights,
             state.distributor,
@@ -232,15 +237,17 @@ def _build_steps(pieces: Computations) -> Callable[..., Any]:
             aggregator,
             state.finalizer,
         )
-        metrics = {name: np.asarray(v) for name, v in _metrics(sums, discrepancy).items()}
+        metrics = {name: np.asarray(v) for name, v in _metrics(sums, before, after).items()}
         return stateful_process.Output(new_state, clients, {"client_work": metrics})
 
     return next_fn
 
 
-def _metrics(sums: Sequence[Any], discrepancy: Any) -> Any:
+def _metrics(sums: Sequence[Any], before: Any, after: Any) -> Any:
     totals = {name: sum(part[name] for part in sums) for name in ("loss", "correct", "examples")}
-    return collections.OrderedDict(process.mean_metrics(totals), discrepancy=discrepancy)
+    return collections.OrderedDict(
+        process.mean_metrics(totals), discrepancy_before=before, discrepancy=after
+    )
 
 
 def whole_model(model: ModelSpec) -> subsets.Layout:

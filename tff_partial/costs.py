@@ -29,7 +29,7 @@ from tff_partial import channel_shares
 from tff_partial.block_costs import BlockCost, measure
 from tff_partial.lazy import tf
 from tff_partial.model_spec import ModelSpec
-from tff_partial.tiers import Cut, Tier
+from tff_partial.tiers import Cut
 
 _BYTES = 4
 # Largest capacity of the tiers for which a model does not say what they leave out.
@@ -238,6 +238,13 @@ def prefix(model: ModelSpec, removed: int, batch_size: int) -> ClientCost:
     )
 
 
+def narrow(model: ModelSpec, small: ModelSpec, batch_size: int) -> ClientCost:
+    """A client that receives, trains and sends a model with fewer channels."""
+    batch = capacity_batch(model, batch_size)
+    share = memory(measure(small), batch) / memory(measure(model), batch)
+    return _trains(small, measure(small), share)
+
+
 def channels(model: ModelSpec, share: float, batch_size: int) -> ClientCost:
     """A client that trains everything and sends a share of each layer's channels.
 
@@ -273,10 +280,9 @@ def _trains(model: ModelSpec, trained: Sequence[BlockCost], share: float) -> Cli
     )
 
 
-def average_capacity(tiers: Sequence[Tier], capacities: Sequence[float]) -> float:
+def average_capacity(counts: Sequence[float], capacities: Sequence[float]) -> float:
     """sum C_i R_i over the tiers, R_i a tier's share of the clients (EmbracingFL, table 3)."""
-    clients = sum(tier.count for tier in tiers)
-    return sum(c * tier.count / clients for c, tier in zip(capacities, tiers))
+    return sum(c * count / sum(counts) for c, count in zip(capacities, counts))
 
 
 if __name__ == "__main__":

@@ -6,18 +6,29 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import numpy as np
 
 import models
 import tasks
-from tff_partial import accounting, costs, local_training, model_spec, registry, schedules, tiers
+from tff_partial import (
+    accounting,
+    capacities,
+    costs,
+    local_training,
+    model_spec,
+    registry,
+    schedules,
+    tiers,
+)
 
 PRESETS = ("demo", "paper")
 DATA = ("auto", "embedded", "tfds")
 # Of the clients, where neither the task nor the user says: case 8 of EmbracingFL's tables.
 TIERS = "strong:1,moderate:1,weak:2"
+# Of HeteroFL's code, where neither the task nor the user says.
+HETEROFL_CLIP_NORM = 1.0
 # Local steps between averages, where a preset has passes through the data.
 INTERVAL = 10
 TOKEN_MODELS = ("bilstm",)
@@ -107,13 +118,12 @@ def create(
     ):
         # They average every so many steps; a preset may have passes instead.
         changes |= {"local_steps": INTERVAL, "local_epochs": None}
-    if not algorithm.has_tiers:
-        _check_no_tiers(algo, changes.get("tiers", ""))
-        changes["tiers"] = ""
-    elif "tiers" not in changes:
-        clients = changes.get("clients", base.clients)
-        changes["tiers"] = tiers.scale(tiers.parse(base.tiers or TIERS), clients)
+    changes |= _tier_changes(algo, base, changes)
+    if algorithm.like_heterofl and base.clip_norm is None:
+        changes.setdefault("clip_norm", HETEROFL_CLIP_NORM)
     settings = dataclasses.replace(base, **changes)
+    if algorithm.like_heterofl and normalization is None and settings.model in models.NORMALIZED:
+        normalization = "static"
     _check_model(settings.model, normalization)
     schedules.create(settings.learning_rate)
     experiment = Experiment(
@@ -123,6 +133,26 @@ def create(
     if augment and chosen_task.augment is None:
         raise ValueError(f"augment must be used with a task that has one. Received: task={task!r}")
     return experiment
+
+
+def _tier_changes(algo: str, base: Any, changes: Mapping[str, Any]) -> dict[str, str]:
+    """The tiers or the capacities of a run, where the user or the preset leaves them open."""
+    algorithm = registry.ALGORITHMS[algo]
+    drawn = changes.get("capacities", "" if changes.get("tiers") else base.capacities)
+    if not algorithm.has_tiers:
+        _check_no_tiers(algo, changes.get("tiers", ""))
+    if not algorithm.has_rates:
+        if changes.get("capacities"):
+            raise ValueError(
+                "capacities must be used with an algorithm that has sub-models. "
+                f"Received: algo={algo!r}, capacities={drawn!r}"
+            )
+        drawn = ""
+    if not algorithm.has_tiers or drawn:
+        return {"tiers": changes.get("tiers", ""), "capacities": drawn}
+    clients = changes.get("clients", base.clients)
+    scaled = tiers.scale(tiers.parse(base.tiers or TIERS), clients)
+    return {"tiers": changes.get("tiers", scaled), "capacities": ""}
 
 
 def create_params(experiment: Experiment) -> Any:
@@ -151,12 +181,18 @@ def create_params(experiment: Experiment) -> Any:
 def tiers_of(experiment: Experiment) -> tuple[tiers.Tier, ...]:
     """The tiers of the population; all clients are strong where an algorithm has none."""
     settings = experiment.settings
+    if settings.capacities:
+        return capacities.tiers_of(settings.capacities)
     return tiers.parse(settings.tiers or f"strong:{settings.clients}")
 
 
-def tier_of(experiment: Experiment) -> np.ndarray:
-    """Index of each client's tier."""
-    return tiers.assign(tiers_of(experiment), experiment.seed)
+def tier_of(experiment: Experiment) -> Callable[[int, int], int]:
+    """(Client, round) -> index of the client's tier."""
+    text, seed = experiment.settings.capacities, experiment.seed
+    if text:
+        return lambda client, round_num: capacities.draw(text, seed, client, round_num)
+    assigned = tiers.assign(tiers_of(experiment), seed)
+    return lambda client, round_num: int(assigned[client])
 
 
 def participants(experiment: Experiment) -> Optional[np.ndarray]:
@@ -166,7 +202,7 @@ def participants(experiment: Experiment) -> Optional[np.ndarray]:
         return None
     names = [tier.name for tier in tiers_of(experiment)]
     wanted = [names.index(name) for name in only.split(",")]
-    return np.flatnonzero(np.isin(tier_of(experiment), wanted))
+    return np.flatnonzero(np.isin(tiers.assign(tiers_of(experiment), experiment.seed), wanted))
 
 
 def check_folders(experiment: Experiment) -> None:
@@ -201,14 +237,26 @@ def create_accounts(
     return accounting.Accounts(
         [tier.name for tier in found],
         tier_of(experiment),
+        _tier_shares(experiment),
         [algorithm.cost(model, params, tier.name) for tier in found],
         costs.whole(model, params.local.batch_size),
         params.local,
         data.client_size,
+        data.num_clients,
         devices,
         experiment.seed,
-        participants(experiment),
     )
+
+
+def _tier_shares(experiment: Experiment) -> list[float]:
+    """The share of each tier in those who take part."""
+    settings = experiment.settings
+    if settings.capacities:
+        return list(capacities.parse(settings.capacities).values())
+    found = tiers_of(experiment)
+    only = settings.only_tiers.split(",") if settings.only_tiers else [t.name for t in found]
+    counts = [tier.count if tier.name in only else 0 for tier in found]
+    return [count / sum(counts) for count in counts]
 
 
 def create_model(experiment: Experiment, data: Any) -> model_spec.ModelSpec:
@@ -239,11 +287,29 @@ def create_model(experiment: Experiment, data: Any) -> model_spec.ModelSpec:
     )
 
 
+def mixed_examples(data: Any, seed: int, examples: int = 2000) -> np.ndarray:
+    """So many of the clients' examples, mixed, without their labels.
+
+    For what a server needs examples for: the statistics of static batch normalisation, and
+    distillation.
+    """
+    rng = np.random.default_rng([seed, 0xCA11])
+    found: list[Any] = []
+    for client in rng.permutation(data.num_clients):
+        found.append(data.client(int(client))[0])
+        if sum(map(len, found)) >= examples:
+            break
+    return rng.permutation(np.concatenate(found)[:examples])
+
+
 def create_process(
-    experiment: Experiment, model: model_spec.ModelSpec, several_workers: bool = False
+    experiment: Experiment, model: model_spec.ModelSpec, data: Any, several_workers: bool = False
 ) -> Any:
     """The algorithm's process, in a form that several remote workers can run if need be."""
     algorithm, params = registry.ALGORITHMS[experiment.algo], create_params(experiment)
+    if getattr(params, "distill", 0):
+        examples = mixed_examples(data, experiment.seed, params.distill)
+        params = dataclasses.replace(params, server_examples=examples)
     if algorithm.keeps_models and several_workers:
         params = dataclasses.replace(params, one_step=True)
     return algorithm.build(model, params)

@@ -14,6 +14,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
+import math
+import re
 from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
 
@@ -36,7 +39,7 @@ class LocalTraining:
       learning_rate: A schedule of the round (eta), or what `schedules.create` takes.
       momentum: Local, and fresh each round.
       weight_decay: Factor of w that is added to the gradient of kernels.
-      clip_norm: If given, gradients are scaled to at most this global norm.
+      clip_norm: If given and finite, gradients are scaled to at most this global norm.
     """
 
     steps: Optional[int] = None
@@ -135,6 +138,19 @@ class Momentum:
             )
 
 
+def backprop(
+    model: Model, variables: Sequence[Any], forward: Callable[[Any], Any], x: Any, y: Any
+) -> tuple[list[Any], Any, Any]:
+    """Gradients of a batch's mean loss; the loss and the logits of each example."""
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(variables)
+        logits = forward(x)
+        losses = model.losses(y, logits)
+        loss = tf.reduce_mean(losses)
+    gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+    return gradients, losses, logits
+
+
 def build(model: Model, part: Part, local: LocalTraining) -> Callable[..., Any]:
     """Returns the local loop `train(initial_weights, record, learning_rate, ...) -> sums`.
 
@@ -147,21 +163,17 @@ def build(model: Model, part: Part, local: LocalTraining) -> Callable[..., Any]:
     variables = part.variables
     optimizer = Momentum(model, variables, local)
     positions = [_index(model.trainable, v) for v in variables]
+    differentiate = part.backprop or functools.partial(backprop, model, variables, part.forward)
 
     def gradients(
         x: Any, y: Any, initial: Sequence[Any], gradient_fn: Optional[GradientFn]
     ) -> tuple[Any, Any]:
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(variables)
-            logits = part.forward(x)
-            losses = model.losses(y, logits)
-            loss = tf.reduce_mean(losses)
-        grads = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+        grads, losses, logits = differentiate(x, y)
         if local.weight_decay:
             grads = [_decayed(g, v, local.weight_decay) for g, v in zip(grads, variables)]
         if gradient_fn is not None:
             grads = list(gradient_fn(grads, variables, initial))
-        if local.clip_norm is not None:
+        if local.clip_norm is not None and math.isfinite(local.clip_norm):
             grads, _ = tf.clip_by_global_norm(grads, local.clip_norm)
         size = tf.cast(tf.shape(y)[0], tf.float32)
         correct = tf.reduce_sum(objectives.accuracy(y, logits))
@@ -201,5 +213,6 @@ def _index(variables: Sequence[Any], wanted: Any) -> int:
 
 
 def _decayed(gradient: Any, variable: Any, weight_decay: float) -> Any:
-    is_kernel = variable.name.split("/")[-1].split(":")[0].endswith("kernel")
+    # Several models in one graph: kernel, kernel_1, ...
+    is_kernel = re.search(r"kernel(_\d+)?$", variable.name.split(":")[0]) is not None
     return gradient + weight_decay * variable if is_kernel else gradient

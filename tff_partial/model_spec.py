@@ -208,9 +208,13 @@ class Model:
         """Determines what random layers and the augmentation draw until the next call."""
         self._step_seed.assign(seed, read_value=False)
 
+    def step_seed(self) -> Any:
+        """What `set_seed` set, int32 [2]; it is called for every step if `is_random`."""
+        return self._step_seed.read_value()
+
     def augment(self, x: Any) -> Any:
         """A batch of examples as clients hold them, changed at random if the spec says so."""
-        return self.spec.augment(x, self._step_seed.read_value()) if self.spec.augment else x
+        return self.spec.augment(x, self.step_seed()) if self.spec.augment else x
 
     def losses(self, y: Any, logits: Any) -> Any:
         """Loss of each example: labels int32 [n], logits -> float32 [n]."""

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Optional
 
 from tff_partial import recording
 from tff_partial.lazy import tf
@@ -35,6 +35,8 @@ class Part(NamedTuple):
       prepare: The client's record -> what batches are gathered from, once a round.
       batch: (What `prepare` returned, indices) -> the examples of a step.
       share: Variable -> its share in the mean, 1 or an array that multiplies its last axis.
+      backprop: (A batch, labels) -> gradients, losses and logits, where they are not those of
+        `forward`.
     """
 
     variables: tuple[Any, ...]
@@ -43,6 +45,7 @@ class Part(NamedTuple):
     prepare: Callable[[Any], Any] = lambda record: record["x"]
     batch: Callable[[Any, Any], Any] = gather
     share: Callable[[Any], Any] = lambda variable: 1.0
+    backprop: Optional[Callable[[Any, Any], tuple[list[Any], Any, Any]]] = None
 
 
 def everything(model: Model) -> Part:

@@ -22,6 +22,8 @@ from tff_partial.model_spec import Model, ModelSpec
 
 WEIGHTINGS = ("examples", "uniform")
 PartFn = Callable[[Model], parts.Part]
+# (The server's weights, the record, the round's number) -> what the client sends, sums of metrics.
+ClientFn = Callable[[Any, Any, Any], tuple[Any, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +69,7 @@ def build_learning_process(
     aggregator: Optional[Any] = None,
     tier_names: Sequence[str] = (),
 ) -> Any:
-    """Returns a `tff.learning.templates.LearningProcess` without client state.
+    """Returns a `tff.learning.templates.LearningProcess` whose clients train parts of the model.
 
     Args:
       model: The model.
@@ -83,7 +85,44 @@ def build_learning_process(
       ValueError: If `weighting` or `server_learning_rate` is not valid.
     """
     check_mean(weighting, server_learning_rate)
-    client_work = build_client_work(model, local, part_fns, gradient_fn, weighting, tier_names)
+
+    def create_client_fns() -> list[ClientFn]:
+        built = model.instantiate()
+        return [
+            functools.partial(
+                _train_part,
+                built,
+                part,
+                local_training.build(built, part, local),
+                local,
+                gradient_fn,
+                weighting,
+            )
+            for part in [part_fn(built) for part_fn in part_fns]
+        ]
+
+    return compose(model, create_client_fns, server_learning_rate, aggregator, tier_names)
+
+
+def compose(
+    model: ModelSpec,
+    create_client_fns: Callable[[], Sequence[ClientFn]],
+    server_learning_rate: float = 1.0,
+    aggregator: Optional[Any] = None,
+    tier_names: Sequence[str] = (),
+    finalizer: Optional[Any] = None,
+) -> Any:
+    """Returns a `tff.learning.templates.LearningProcess` from what clients of each tier do.
+
+    Args:
+      model: The model.
+      create_client_fns: Called in the graph of a client; returns a function for each tier.
+      server_learning_rate: Factor of the mean update.
+      aggregator: As in `build_learning_process`.
+      tier_names: As in `build_learning_process`.
+      finalizer: What the server does with the mean, in place of adding it.
+    """
+    client_work = build_client_work(model, create_client_fns, tier_names)
     result = client_work.next.type_signature.result.result.member
     factory = aggregator or aggregation.ContributorMean()
     return tff.learning.templates.compose_learning_process(
@@ -91,7 +130,7 @@ def build_learning_process(
         tff.learning.templates.build_broadcast_process(model.weights_type),
         client_work,
         factory.create(result.update, result.update_weight),
-        build_finalizer(model, server_learning_rate),
+        finalizer or build_finalizer(model, server_learning_rate),
     )
 
 
@@ -118,33 +157,43 @@ def build_initial_weights(model: ModelSpec) -> Any:
     return initial_weights
 
 
-def build_client_work(
-    model: ModelSpec,
+def _train_part(
+    model: Model,
+    part: parts.Part,
+    train: Callable[..., Any],
     local: local_training.LocalTraining,
-    part_fns: Sequence[PartFn],
     gradient_fn: Optional[local_training.GradientFn],
     weighting: str,
+    weights: Any,
+    record: Any,
+    round_num: Any,
+) -> tuple[Any, Any]:
+    sums = train(weights, record, local.rate(round_num), gradient_fn)
+    return client_result(model, part, weights, record, weighting), sums
+
+
+def build_client_work(
+    model: ModelSpec,
+    create_client_fns: Callable[[], Sequence[ClientFn]],
     tier_names: Sequence[str] = (),
 ) -> Any:
     """A `ClientWorkProcess` whose state is the number of the round."""
 
     @tff.tensorflow.computation(model.weights_type, np.int32, tff.SequenceType(model.record_type))
     def client_update(weights: Any, round_num: Any, dataset: Any) -> Any:
-        built = model.instantiate()
-        tiers = [part_fn(built) for part_fn in part_fns]
-        loops = [local_training.build(built, part, local) for part in tiers]
+        client_fns = create_client_fns()
 
         @tf.function
         def run(weights: Any, round_num: Any, record: Any) -> Any:
             record = records.in_round(record, round_num)
-            if tier_names or len(tiers) > 1:
-                _check_tier(record["tier"], len(tiers))
+            if tier_names or len(client_fns) > 1:
+                _check_tier(record["tier"], len(client_fns))
 
-            def of_tier(part: parts.Part, train: Any) -> Any:
-                sums = train(weights, record, local.rate(round_num), gradient_fn)
-                return client_result(built, part, weights, record, weighting), sums
+            def call(client_fn: ClientFn) -> tuple[Any, Any]:
+                # Defined here, so that AutoGraph converts what it calls.
+                return client_fn(weights, record, round_num)
 
-            branches = [functools.partial(of_tier, *tier) for tier in zip(tiers, loops)]
+            branches = [functools.partial(call, client_fn) for client_fn in client_fns]
             one = len(branches) == 1
             result, sums = branches[0]() if one else tf.switch_case(record["tier"], branches)
             return result, _by_tier(sums, record["tier"], len(tier_names)) if tier_names else sums

@@ -5,21 +5,28 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Callable
 
+from tff_partial import submodel_process
 from tff_partial.algorithms import (
     channel,
     embracing,
     fedavg,
     feddc,
+    feddropout,
+    feddse,
     feddyn,
     fedpmt,
     fedprox,
+    fedrolex,
     fedumf,
     fedumf_feddc,
+    fjord,
+    heterofl,
     partial_averaging,
     periodic_averaging,
     prefix,
     scaffold,
     vrl_sgd,
+    width_reduction,
 )
 
 
@@ -38,6 +45,8 @@ class Algorithm:
       is_stateful: Whether clients keep something between rounds; `build` returns a
         `StatefulProcess` then, else a `tff.learning.templates.LearningProcess`.
       keeps_models: Whether it is the local models that they keep, being active for some rounds.
+      has_rates: Whether tiers are rates of the model's width, which may be drawn every round.
+      like_heterofl: Whether HeteroFL's static batch normalisation and clipping are its default.
     """
 
     build: Callable[[Any, Any], Any]
@@ -48,6 +57,8 @@ class Algorithm:
     has_tiers: bool = False
     is_stateful: bool = False
     keeps_models: bool = False
+    has_rates: bool = False
+    like_heterofl: bool = False
 
 
 def _entry(module: Any, title: str, paper: str = "") -> Algorithm:
@@ -61,6 +72,8 @@ def _entry(module: Any, title: str, paper: str = "") -> Algorithm:
         has_tiers="tiers" in fields,
         is_stateful="population" in fields,
         keeps_models="active" in fields,
+        has_rates=issubclass(module.Params, submodel_process.SubmodelParams),
+        like_heterofl=issubclass(module.Params, submodel_process.HeteroParams),
     )
 
 
@@ -86,5 +99,13 @@ ALGORITHMS: dict[str, Algorithm] = {
         periodic_averaging, "local models are averaged every tau steps", "partial_averaging"
     ),
     "vrl_sgd": _entry(vrl_sgd, "periodic averaging, variance reduced", "partial_averaging"),
+    "feddse": _entry(feddse, "clients train the neurons that their data activate", "feddse"),
+    "heterofl": _entry(heterofl, "clients train the first channels of every layer", "feddse"),
+    "fedrolex": _entry(fedrolex, "clients train a window of channels that rolls on", "feddse"),
+    "feddropout": _entry(feddropout, "clients train random channels of every layer", "feddse"),
+    "fjord": _entry(fjord, "ordered dropout: the width is drawn every local step", "feddse"),
+    "width_reduction": _entry(
+        width_reduction, "HeteroFL's plain form, EmbracingFL's comparison", "embracingfl"
+    ),
     "fedumf_feddc": _entry(fedumf_feddc, "FedUMF and FedDC combined", "fedumf_appendix"),
 }

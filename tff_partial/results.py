@@ -18,6 +18,8 @@ from typing import Any, Optional
 
 import numpy as np
 
+from tff_partial import capacities
+
 VERSIONED = ("tensorflow-federated", "tensorflow", "keras", "numpy", "jax", "jaxlib")
 
 
@@ -125,7 +127,7 @@ def summarize(
         "data": data,
         "rounds": len(rows),
         "average_capacity": settings.get("average_capacity"),
-        **_of_tiers(settings.get("tiers", ""), rows),
+        **_of_tiers(settings, rows),
         "final_test_accuracy": evaluated[-1][1] if evaluated else None,
         "best_test_accuracy": max((a for _, a in evaluated), default=None),
         "target_accuracy": target,
@@ -136,19 +138,21 @@ def summarize(
     }
 
 
-def _of_tiers(tiers: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _of_tiers(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The tier mix, and each tier's training accuracy in the last five rounds it took part in."""
-    if not tiers:
-        return {}
-    found: dict[str, Any] = {"tiers": tiers}
-    for name in _tier_names(tiers):
+    kind = "capacities" if settings.get("capacities") else "tiers"
+    found: dict[str, Any] = {kind: settings[kind]} if settings.get(kind) else {}
+    for name in tier_names(settings):
         values = [r[f"train_accuracy_{name}"] for r in rows if r.get(f"clients_{name}")]
         found[f"train_accuracy_{name}"] = statistics.mean(values[-5:]) if values else None
     return found
 
 
-def _tier_names(tiers: str) -> list[str]:
-    return [tier.split(":")[0] for tier in tiers.split(",") if tier]
+def tier_names(settings: Mapping[str, Any]) -> list[str]:
+    """Names of a run's tiers, or the rates that its clients draw."""
+    if settings.get("capacities"):
+        return [tier.name for tier in capacities.tiers_of(settings["capacities"])]
+    return [tier.split(":")[0] for tier in settings.get("tiers", "").split(",") if tier]
 
 
 def format_table(values: Mapping[str, Any]) -> str:
@@ -163,7 +167,9 @@ def format_table(values: Mapping[str, Any]) -> str:
     return "\n".join(f"{name:<{width}}  {text(value)}" for name, value in values.items())
 
 
-def plot_curves(path: str, title: str, rows: Sequence[Mapping[str, Any]], tiers: str = "") -> None:
+def plot_curves(
+    path: str, title: str, rows: Sequence[Mapping[str, Any]], tiers: Sequence[str] = ()
+) -> None:
     """The curves of a run as a PNG, a panel each for loss, accuracy and accuracy by tier."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -192,7 +198,9 @@ def plot_curves(path: str, title: str, rows: Sequence[Mapping[str, Any]], tiers:
 Points = list[tuple[float, float]]
 
 
-def curves(rows: Sequence[Mapping[str, Any]], tiers: str = "") -> dict[str, dict[str, Points]]:
+def curves(
+    rows: Sequence[Mapping[str, Any]], tiers: Sequence[str] = ()
+) -> dict[str, dict[str, Points]]:
     """What `plot_curves` draws: panel -> line -> points (round, value).
 
     A tier has no point in rounds in which none of its clients took part.
@@ -206,9 +214,7 @@ def curves(rows: Sequence[Mapping[str, Any]], tiers: str = "") -> dict[str, dict
         name: {kind: points(f"{kind}_{name}") for kind in ("train", "test")}
         for name in ("loss", "accuracy")
     }
-    by_tier = {
-        name: points(f"train_accuracy_{name}", f"clients_{name}") for name in _tier_names(tiers)
-    }
+    by_tier = {name: points(f"train_accuracy_{name}", f"clients_{name}") for name in tiers}
     found = {name: line for name, line in by_tier.items() if line}
     return {**panels, "training accuracy by tier": found} if found else panels
 

@@ -2,7 +2,8 @@
 
 A tier is called `strong` (the whole model), `moderate` or `weak` (what the model says of them), by
 a number of removed blocks such as `7`, or by a capacity below 1 such as `0.3`, from which the
-smallest cut that fits is derived (`costs.cut_of`).
+smallest cut that fits is derived (`costs.cut_of`). For algorithms with sub-models a number is a
+rate of the channels instead, `1/2` or `0.5` (`capacities`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 import numpy as np
 
 NAMES = ("strong", "moderate", "weak")
-_TIER = re.compile(r"(strong|moderate|weak|\d+|0?\.\d+):(\d+)")
+_TIER = re.compile(r"(strong|moderate|weak|\d+(?:/\d+)?|0?\.\d+):(\d+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +49,8 @@ def parse(text: str) -> tuple[Tier, ...]:
     if len(tiers) < len(found) or len({tier.name for tier in tiers}) < len(tiers):
         raise ValueError(
             "tiers must be like strong:16,moderate:16,weak:96, each once; a number of removed "
-            f"blocks or a capacity below 1 may stand for a name. Received: tiers={text!r}"
+            "blocks, a capacity below 1 or a rate such as 1/2 may stand for a name. "
+            f"Received: tiers={text!r}"
         )
     return tuple(tiers)
 

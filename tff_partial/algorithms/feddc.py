@@ -54,11 +54,12 @@ def client(of: Client, alpha: float, start: Optional[Vector] = None) -> Update:
     h_i, c_i, last = of.state["drift"], of.state["variate"], of.state["model"]
     constant = alpha * (h_i - x) + c - c_i
     y = of.train(start, lambda g, w: total(g, alpha * w, constant))
-    new_c_i = c_i - c + (start - y) / (of.steps * of.rate(of.round_num))
+    change = (start - y) / (of.steps * of.rate(of.round_num)) - c
+    moved = y - x
     return Update(
         y,
-        state=collections.OrderedDict(drift=h_i + (y - x), variate=new_c_i, model=y),
-        summed=collections.OrderedDict(drift=y - x, variate=new_c_i - c_i, model=y - last),
+        state=collections.OrderedDict(drift=h_i + moved, variate=c_i + change, model=y),
+        summed=collections.OrderedDict(drift=moved, variate=change, model=y - last),
     )
 
 

@@ -4,6 +4,7 @@ Nothing is serialised. Tensors and data sets are passed by reference; an array t
 read-only view of the tensor that holds it, as the arrays of TFF's own runtime are read-only too.
 """
 
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -125,10 +126,22 @@ def _tensor(value: Any, type_spec: Any) -> Any:
     return value
 
 
+# id of an array that was handed out -> the array, and the tensor whose memory it shares.
+_handed_out: dict[int, tuple[Any, Any]] = {}
+_LARGE = 4096  # bytes, from which on it pays to remember
+
+
 def to_tensor(value: Any, type_spec: Any) -> Any:
-    """A leaf's value as the tensor that functions take."""
+    """A leaf's value as the tensor that functions take.
+
+    An array that came from a tensor becomes that tensor again, without a copy: what clients keep
+    between rounds is handed out and in unchanged.
+    """
     if isinstance(value, tf.Tensor):
         return value
+    known, tensor = _handed_out.get(id(value), (None, None))
+    if known is not None and known() is value:
+        return tensor
     return tf.convert_to_tensor(value, tf.as_dtype(type_spec.dtype.type))
 
 
@@ -170,9 +183,17 @@ def to_numpy(value: Any) -> Any:
 
 
 def _to_user(value: Any, type_spec: Any) -> Any:
-    value = to_numpy(value)
+    tensor, value = value, to_numpy(value)
     if type_spec.dtype.type is np.str_:
         value = np.asarray(value, np.object_)
         encoded = np.vectorize(tf.compat.as_bytes, otypes=[np.object_])
         return encoded(value)[()] if value.size else value
-    return np.asarray(value, type_spec.dtype)[()]
+    found = np.asarray(value, type_spec.dtype)[()]
+    if isinstance(tensor, tf.Tensor) and found.nbytes >= _LARGE and found.dtype == value.dtype:
+        _remember(found, tensor)
+    return found
+
+
+def _remember(value: np.ndarray, tensor: Any) -> None:
+    key = id(value)
+    _handed_out[key] = weakref.ref(value, lambda _: _handed_out.pop(key, None)), tensor

@@ -1,0 +1,158 @@
+"""Time of sub-models and of FedDSE's selection, as ratios in one run; and FedDSE's table 7.
+
+    python -m benchmarks.submodels [--only=steps,selection,table7] [--turns=5]
+
+steps:     a local step (batch 16) at width 1/2, 1/4 and 1/16 against the full one, for the
+           pre-activation ResNet18 (CIFAR-10's shape) and the four-convolution CNN (MNIST's), one
+           thread, taking turns.
+selection: FedDSE's inference pass over 500 examples (all) and over 128 of them against the local
+           round that follows (two passes of 500 examples, batch 16).
+table7:    operations, memory and bytes for a third of the neurons, batch 8, beside the paper's.
+Random data: what is timed does not depend on what is learnt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from typing import Any, Callable
+
+from benchmarks.tiers import median_seconds
+
+MODELS = {"preact_resnet18": (32, 32, 3), "four_conv_cnn": (28, 28, 1)}
+RATES = ("1", "1/2", "1/4", "1/16")
+BARS = {
+    "preact_resnet18": {"1/2": 0.45, "1/4": 0.2, "1/16": 0.1},
+    "four_conv_cnn": {"1/2": 0.45, "1/4": 0.2, "1/16": 0.15},
+}
+SELECTION_BAR = 0.15
+CLIENT_EXAMPLES, BATCH, STEPS = 500, 16, 8
+# FedDSE, table 7: memory (MB), computation (GFLOPs), communication (MB).
+TABLE_7 = {"FedAvg": (569.67, 14.48, 44.59), "FedDSE": (188.17, 5.68, 16.17)}
+
+
+def create_spec(name: str) -> Any:
+    import models
+    from tff_partial import model_spec
+
+    shape = MODELS[name]
+    return model_spec.ModelSpec(lambda: models.create(name, shape, 10, 1.0, "static"), shape)
+
+
+def create_record(shape: tuple[int, ...], examples: int) -> Any:
+    import numpy as np
+
+    from tff_partial import records
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(examples, *shape)).astype(np.float32)
+    return records.create_record(x, rng.integers(0, 10, examples)).get_single_element()
+
+
+def build_training(spec: Any, rate: str, record: Any, **local: Any) -> Callable[[], Any]:
+    """Local training at a width, as a function to be timed."""
+    import tensorflow as tf
+
+    from tff_partial import local_training, parts, submodel_process
+
+    small = submodel_process.create_submodel(spec, rate, scaler=True).spec.instantiate()
+    settings = local_training.LocalTraining(batch_size=BATCH, momentum=0.9, **local)
+    train = local_training.build(small, parts.everything(small), settings)
+    initial = tf.nest.map_structure(lambda v: v.read_value(), small.weights)
+
+    @tf.function
+    def run() -> Any:
+        return train(initial, record, 0.01)
+
+    return run
+
+
+def build_selection(spec: Any, record: Any, examples: int) -> Callable[[], Any]:
+    """FedDSE's inference pass, as a function to be timed."""
+    import tensorflow as tf
+
+    from tff_partial import activations, channel_groups
+
+    model, channels = spec.instantiate(), channel_groups.analyse(spec)
+    scores = activations.build_scores(model, channels, examples, 100)
+
+    @tf.function
+    def run() -> Any:
+        return scores(record["x"], record["seed"])
+
+    return run
+
+
+def show(label: str, seconds: float, ratio: float | None = None, bar: float | None = None) -> None:
+    columns = [f"{label:<44}{1000 * seconds:>10.1f} ms"]
+    columns.append(f"{ratio:8.3f}" if ratio is not None else " " * 8)
+    columns.append(f"(at most {bar})" if bar is not None else "")
+    print("  ".join(columns).rstrip(), flush=True)
+
+
+def steps(turns: int) -> None:
+    for name, shape in MODELS.items():
+        spec, record = create_spec(name), create_record(shape, STEPS * BATCH)
+        runs = {r: build_training(spec, r, record, steps=STEPS) for r in RATES}
+        found = {rate: value / STEPS for rate, value in median_seconds(runs, turns).items()}
+        for rate, seconds in found.items():
+            bar = BARS[name].get(rate)
+            show(f"{name}, step at width {rate}", seconds, seconds / found["1"], bar)
+
+
+def selection(turns: int) -> None:
+    for name, shape in MODELS.items():
+        spec, record = create_spec(name), create_record(shape, CLIENT_EXAMPLES)
+        rates = ("15/16", "1/2", "1/4", "1/8", "1/16")
+        runs = {r: build_training(spec, r, record, epochs=2) for r in rates}
+        runs |= {"all": build_selection(spec, record, 0)}
+        runs |= {"128": build_selection(spec, record, 128)}
+        found = median_seconds(runs, turns)
+        mean = statistics.mean(found[rate] for rate in rates)
+        for rate in rates:
+            show(f"{name}, local round at width {rate}", found[rate])
+        for kind in ("all", "128"):
+            label = f"{name}, selection by {kind} examples"
+            show(f"{label}, of 15/16", found[kind], found[kind] / found["15/16"], SELECTION_BAR)
+            show(f"{label}, of the mean", found[kind], found[kind] / mean)
+
+
+def table7(turns: int) -> None:
+    from tff_partial import costs, submodel_process
+
+    spec, batch = create_spec("preact_resnet18"), 8
+    small = submodel_process.create_submodel(spec, "1/3").spec
+    for label, model in (("FedAvg", spec), ("FedDSE", small)):
+        cost = costs.whole(model, batch)
+        numbers = 2 * cost.parameters + 2 * batch * cost.activations
+        memory, forward = 4 * numbers / 2**20, batch * cost.forward / 1e9
+        size = cost.bytes_up / 2**20
+        theirs = "{} MB, {} GFLOPs, {} MB".format(*TABLE_7[label])
+        print(f"{label}: {memory:.2f} MB, {forward:.2f} GFLOPs, {size:.2f} MB; paper: {theirs}")
+    print(
+        "Ours: memory 4 bytes of 2 p + 2 a, multiplications of a forward pass of the batch, bytes "
+        "that a client sends; 32x32 images. The paper's whole model is ImageNet's ResNet18 "
+        "(11,689,512 parameters, 1.81 G multiplications for 224x224)."
+    )
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--only", default="steps,selection,table7")
+    parser.add_argument("--turns", type=int, default=5)
+    args = parser.parse_args(argv)
+    import tensorflow as tf
+
+    import tff_partial  # noqa: F401, switches oneDNN on
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    parts = {"steps": steps, "selection": selection, "table7": table7}
+    for name in args.only.split(","):
+        parts[name](args.turns)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,107 @@
+"""FedDSE: a client trains the neurons that its data activate.
+
+Wang et al., FedDSE: distribution-aware sub-model extraction for federated learning over
+resource-constrained devices, 2024 (papers/feddse.txt, algorithm 1). With r the client's rate:
+
+    for each round t:
+        for each client n of the cohort, in parallel:
+            h_{l,i} <- mean activation of neuron i of layer l over D_n, by inference with w_t
+            kept    <- ceil(r m_l) of the m_l neurons of each layer, drawn without replacement with
+                       p(i) = exp(h_i / T) / sum_j exp(h_j / T); at T = 0 those of the largest h
+            w^n     <- local SGD of the small model from w_t[kept]
+        each element of w_{t+1} <- mean of w^n over the clients that hold it
+
+With `distill` > 0 the server then distils the ensemble of the clients' sub-models into w_{t+1}
+(FedDF, section 7.6; distillation.py). Static batch normalisation and the scaler are the paper's;
+masked logits and clipping are those of HeteroFL's code, whose set-up the paper follows.
+
+Differences from the paper: layers whose outputs are added share their neurons, and their score is
+the mean over their activations. Left open there: the score of a channel of a convolution is its
+mean over positions as well.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Optional
+
+from tff_partial import activations, costs, distillation, neuron_rules, submodel_process
+from tff_partial.channel_groups import Channels
+from tff_partial.model_spec import ModelSpec
+
+_BATCH = 100  # examples at a time in the inference pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Params(submodel_process.HeteroParams):
+    """Hyperparameters of FedDSE.
+
+    Attributes:
+      temperature: T; 0 takes the most active neurons.
+      inference_examples: Number of local examples that are looked at; 0: all.
+      distill: Number of unlabelled examples that the server distils with; 0: it does not.
+      distill_steps: Steps of the distillation after every round.
+      distill_learning_rate: Of its Adam.
+      server_examples: These examples, as clients hold theirs [distill, ...].
+    """
+
+    temperature: float = 0.0
+    inference_examples: int = 0
+    distill: int = 0
+    distill_steps: int = 50
+    distill_learning_rate: float = 1e-3
+    server_examples: Any = dataclasses.field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("temperature", "inference_examples", "distill"):
+            value = getattr(self, name)
+            if value < 0:
+                raise ValueError(f"{name} must not be negative. Received: {name}={value}")
+        for name in ("distill_steps", "distill_learning_rate"):
+            value = getattr(self, name)
+            if value <= 0:
+                raise ValueError(f"{name} must be positive. Received: {name}={value}")
+
+
+def build(model: ModelSpec, params: Params) -> Any:
+    """Returns the `tff.learning.templates.LearningProcess`."""
+    small = [submodel_process.create_submodel(model, t, params.scaler) for t in params.tiers]
+
+    def create_rule(channels: Channels) -> submodel_process.Rule:
+        whole = model.instantiate()
+        score = activations.build_scores(whole, channels, params.inference_examples, _BATCH)
+
+        def rule(request: submodel_process.Request) -> Any:
+            if all(k == g.size for k, g in zip(request.sizes, channels.groups)):
+                return neuron_rules.ordered(channels)(request)  # there is nothing to choose
+            whole.assign(request.weights)
+            scores = score(request.record["x"], request.record["seed"])
+            return neuron_rules.sampled(scores, request, params.temperature)
+
+        return rule
+
+    return submodel_process.build(
+        model, params, small, create_rule, params.masked_logits, _distillation(params)
+    )
+
+
+def _distillation(params: Params) -> Optional[distillation.Distillation]:
+    if not params.distill:
+        return None
+    if params.server_examples is None:
+        raise ValueError(f"server_examples must be given. Received: distill={params.distill}")
+    return distillation.Distillation(
+        params.server_examples[: params.distill],
+        params.distill_steps,
+        params.distill_learning_rate,
+    )
+
+
+def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+    """What a round costs a client of the tier: it receives the whole model and runs it once."""
+    small = submodel_process.create_submodel(model, tier)
+    trained = submodel_process.cost(model, small, params.local.batch_size)
+    whole = costs.whole(model, params.local.batch_size)
+    looks = 0 if trained.parameters == whole.parameters else whole.forward
+    return dataclasses.replace(trained, bytes_down=whole.bytes_down, record=looks)

@@ -1,0 +1,39 @@
+"""FedRolex: the channels that a client trains roll on from round to round.
+
+Alam et al., FedRolex: model-heterogeneous federated learning with rolling sub-model extraction,
+2022, as Wang et al. (FedDSE, papers/feddse.txt) compare with it:
+
+    for each round t:
+        for each client k of the cohort, in parallel:
+            kept <- channels t, t+1, ..., t + ceil(r_k m) - 1, modulo m, of the m of every group
+            w_k  <- local SGD of the small model from w_t[kept]
+        each element of w_{t+1} <- mean of w_k over the clients that hold it
+
+In m rounds every channel is in the window equally often. Scaler, masked logits, static batch
+normalisation and clipping are those of HeteroFL, on whose code FedRolex's is built.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from tff_partial import costs, neuron_rules, submodel_process
+from tff_partial.model_spec import ModelSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class Params(submodel_process.HeteroParams):
+    """Hyperparameters of FedRolex."""
+
+
+def build(model: ModelSpec, params: Params) -> Any:
+    """Returns the `tff.learning.templates.LearningProcess`."""
+    small = [submodel_process.create_submodel(model, t, params.scaler) for t in params.tiers]
+    return submodel_process.build(model, params, small, neuron_rules.rolling, params.masked_logits)
+
+
+def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+    """What a round costs a client of the tier."""
+    small = submodel_process.create_submodel(model, tier)
+    return submodel_process.cost(model, small, params.local.batch_size)

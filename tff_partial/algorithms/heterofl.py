@@ -1,0 +1,43 @@
+"""HeteroFL: a client trains the first channels of every layer.
+
+Diao et al., HeteroFL: computation and communication efficient federated learning for heterogeneous
+clients, 2021, as Wang et al. (FedDSE, papers/feddse.txt) compare with it. With r_k the client's
+rate:
+
+    for each round t:
+        for each client k of the cohort, in parallel:
+            kept <- the first ceil(r_k m) of the m channels of every group
+            w_k  <- local SGD of the small model from w_t[kept]
+        each element of w_{t+1} <- mean of w_k over the clients that hold it
+
+The reference code's additions are on by default: activations divided by r_k in training (`scaler`),
+logits of classes that the client lacks set to 0 (`masked_logits`), static batch normalisation
+(--normalization=static) and gradients clipped to norm 1 (--clip_norm).
+
+Differences from the paper: a flatten layer is sliced too, so every builder here can be used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from tff_partial import costs, neuron_rules, submodel_process
+from tff_partial.model_spec import ModelSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class Params(submodel_process.HeteroParams):
+    """Hyperparameters of HeteroFL."""
+
+
+def build(model: ModelSpec, params: Params) -> Any:
+    """Returns the `tff.learning.templates.LearningProcess`."""
+    small = [submodel_process.create_submodel(model, t, params.scaler) for t in params.tiers]
+    return submodel_process.build(model, params, small, neuron_rules.ordered, params.masked_logits)
+
+
+def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+    """What a round costs a client of the tier."""
+    small = submodel_process.create_submodel(model, tier)
+    return submodel_process.cost(model, small, params.local.batch_size)
