@@ -11,7 +11,14 @@ from collections.abc import Mapping
 from typing import Callable, NamedTuple, Optional
 
 import models
-from tff_partial import block_costs, costs, recipe_document, recipe_results, results
+from tff_partial import (
+    block_costs,
+    costs,
+    recipe_document,
+    recipe_results,
+    results,
+    submodel_process,
+)
 from tff_partial.model_spec import ModelSpec
 from tff_partial.recipe_plan import Plan
 from tff_partial.recipe_schema import Published
@@ -94,7 +101,11 @@ def feddse_table7() -> dict[str, Ours]:
     """Memory, computation and communication of a whole model and of a third of its neurons."""
     shape, batch = (32, 32, 3), 8
     model = ModelSpec(lambda: models.create("preact_resnet18", shape, 10), shape)
-    clients = {"fedavg": costs.whole(model, batch), "feddse": _narrow(model, 1 / 3, batch)}
+    small = submodel_process.create_submodel(model, "1/3")
+    clients = {
+        "fedavg": costs.whole(model, batch),
+        "feddse": submodel_process.cost(model, small, batch),
+    }
     found: dict[str, Ours] = {}
     for method, cost in clients.items():
         memory = _BYTES * 2 * (cost.parameters + batch * cost.activations) / _MEGA
@@ -159,13 +170,6 @@ def _forward(cost: costs.ClientCost) -> int:
 
 def _backward(cost: costs.ClientCost) -> int:
     return _BATCH * cost.backward + cost.update
-
-
-def _narrow(model: ModelSpec, rate: float, batch: int) -> costs.ClientCost:
-    narrow = getattr(costs, "narrow", None)
-    if narrow is None:
-        raise ValueError("costs must have `narrow` for this table. Received: costs without it")
-    return narrow(model, rate, batch)
 
 
 def show(plan: Plan, write: bool = True) -> str:

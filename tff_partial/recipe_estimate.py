@@ -84,7 +84,7 @@ def seconds(run: recipe_plan.Run, times: StepTimes) -> float:
     train, test = sizes(run.experiment.task, run.is_embedded)
     size = _client_size(run, train)
     data = recipe_plan.inputs_of(run.experiment.task)
-    data.client_size = lambda client: size
+    data.client_size, data.num_clients = (lambda client: size), settings.clients
     model, step = times.get(run, data)
     local = experiment.create_params(run.experiment).local
     steps = local.steps or local.epochs * -(-size // local.batch_size)

@@ -60,8 +60,14 @@ def scaled(
         changes["learning_rate"] = stretched(paper.learning_rate, rounds / paper.rounds)
         changes["eval_every"] = min(paper.eval_every, max(1, rounds // EVALUATIONS))
     shrunk = {**changes, **given}
-    if "local_steps" in given or "local_epochs" in given:
-        shrunk = {"local_steps": None, "local_epochs": None, **shrunk}
+    for one, other, none in (
+        ("local_steps", "local_epochs", None),
+        ("local_epochs", "local_steps", None),
+        ("tiers", "capacities", ""),
+        ("capacities", "tiers", ""),
+    ):
+        if one in given and other not in given:
+            shrunk[other] = none
     if "clients_per_round" not in given:
         shrunk["clients_per_round"] = _cohort(paper, dataclasses.replace(paper, **_loose(shrunk)))
     return dataclasses.replace(paper, **shrunk)
