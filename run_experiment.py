@@ -3,6 +3,7 @@
     python run_experiment.py --task=imdb --algo=fedavg
     python run_experiment.py --list
     python run_experiment.py --task=mnist --algo=fedavg --data=tfds --preset=paper
+    python run_experiment.py --recipe=embracing/table3 --scale=0.1 --only=case5,case7
 
 A run that was stopped, by Ctrl-C or by kill -9, goes on when it is started again with the same
 --output_dir.
@@ -11,6 +12,7 @@ A run that was stopped, by Ctrl-C or by kill -9, goes on when it is started agai
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import sys
 import time
@@ -23,7 +25,17 @@ from absl import flags
 import models
 import tasks
 from tasks import partition
-from tff_partial import accounting, client_state, registry, results, runtime, simulated_time
+from tff_partial import (
+    accounting,
+    client_state,
+    recipe_plan,
+    recipe_runs,
+    recipes,
+    registry,
+    results,
+    runtime,
+    simulated_time,
+)
 from tff_partial import experiment as experiments
 
 SETTINGS = (
@@ -47,6 +59,7 @@ SETTINGS = (
     "eval_every",
     "target_accuracy",
 )
+RECIPE_FLAGS = ("recipe", "scale", "only", "seeds", "jobs", "dry_run")
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -101,7 +114,15 @@ def define_flags(values: flags.FlagValues) -> None:
     text("runtime", "in_process", f"Where clients run: {', '.join(runtime.NAMES)}.")
     number("client_parallelism", None, "in_process: clients that train at the same time.")
     text("workers", None, "remote: host:port of each worker, separated by commas.")
-    flags.DEFINE_bool("list", False, "Lists tasks, algorithms and models.", flag_values=values)
+    flags.DEFINE_bool("list", False, "Lists tasks, algorithms, recipes.", flag_values=values)
+    text("recipe", None, "Runs a table of a paper, such as embracing/table3; docs/recipes.md.")
+    real("scale", 1.0, "recipe: shrinks rounds and clients; 1 is the paper.")
+    text("only", "", "recipe: rows, such as case5,case7; default: all.")
+    number("seeds", 1, "recipe: runs of each row, from --seed on.")
+    number("jobs", 1, "recipe: runs at the same time.")
+    flags.DEFINE_bool(
+        "dry_run", False, "recipe: lists the runs with their time.", flag_values=values
+    )
     for name, algorithm in registry.ALGORITHMS.items():
         _define_params(values, name, algorithm.params)
 
@@ -119,6 +140,7 @@ def _definers(values: flags.FlagValues) -> tuple[Any, Any, Any]:
     return text, number, real
 
 
+@functools.cache
 def param_fields(params: type) -> dict[str, Any]:
     """Name -> type of the hyperparameters that are flags."""
     hints = typing.get_type_hints(params)
@@ -173,6 +195,38 @@ def create_experiment(values: flags.FlagValues) -> experiments.Experiment:
         overrides={name: value for name, value in given.items() if value is not None},
         params=params,
     )
+
+
+def recipe_options(values: flags.FlagValues) -> recipe_plan.Options:
+    """Which recipe, and how; other flags that are given apply to all of its runs."""
+    present = {name: values[name].value for name in values if values[name].present}
+    others = {name: value for name, value in present.items() if name not in RECIPE_FLAGS}
+    return recipe_plan.Options(values.recipe, values.scale, values.only, values.seeds, others)
+
+
+def build(arguments: Sequence[str]) -> experiments.Experiment:
+    """The experiment that flags such as --task=mnist describe."""
+    values = _all_flags()
+    for name in values:
+        values[name].unparse()
+    values(["run_experiment.py", *arguments])
+    return create_experiment(values)
+
+
+@functools.cache
+def _all_flags() -> flags.FlagValues:
+    """Defined once, as a recipe has many runs."""
+    values = flags.FlagValues()
+    define_flags(values)
+    return values
+
+
+def _check_no_recipe(values: flags.FlagValues) -> None:
+    given = [f"--{name}" for name in RECIPE_FLAGS if values[name].present]
+    if given:
+        raise ValueError(
+            f"{', '.join(RECIPE_FLAGS[1:])} must be given with recipe. Received: {given}"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -355,6 +409,8 @@ def list_everything() -> str:
     usages = [rule.usage for rule in partition.RULES.values()]
     lines += ["", "partitions (--partition)", *(f"  {usage}" for usage in usages)]
     lines += ["", "runtimes (--runtime)", *(f"  {name}" for name in runtime.NAMES)]
+    lines += ["", "recipes (--recipe)"]
+    lines += [f"  {name:<28}{recipes.load(name).title}" for name in recipes.names()]
     return "\n".join(lines)
 
 
@@ -377,10 +433,16 @@ def main(argv: Sequence[str]) -> int:
         if values.list:
             print(list_everything())
             return 0
+        if values.recipe is not None:
+            options = recipe_options(values)
+            return recipe_runs.main(options, build, values.jobs, values.dry_run)
+        _check_no_recipe(values)
         prepared = prepare(values)
     except (flags.Error, ValueError) as error:
         _say(f"error: {error}")
         return 2
+    except KeyboardInterrupt:
+        return 130
     try:
         return run(prepared)
     except KeyboardInterrupt:

@@ -1,0 +1,278 @@
+"""Running a recipe: processes, locks, signals, failures; and its command line."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+import types
+
+import pytest
+
+import run_experiment
+from tff_partial import recipe_plan, recipe_runs, recipe_schema
+
+ROOT = pathlib.Path(__file__).parent.parent
+# Stands for a run: rounds that take some time, then the files of a finished run.
+FAKE = """
+import json, os, pathlib, sys, time
+folder, rounds, seconds, message = pathlib.Path(sys.argv[1]), *sys.argv[2:]
+folder.mkdir(parents=True, exist_ok=True)
+with open(folder / "starts", "a") as file:
+    file.write(f"{os.getpid()}\\n")
+for done in range(1, int(rounds) + 1):
+    time.sleep(float(seconds))
+    (folder / "metrics.csv").write_text("round\\n" + "1\\n" * done)
+if message:
+    sys.exit(f"error: {message}")
+(folder / "weights.npz").write_text("")
+(folder / "summary.json").write_text(json.dumps({"rounds": int(rounds)}))
+"""
+
+
+def fake_run(folder, name, rounds=2, seconds=0.01, message=""):
+    row = recipe_schema.Row(name, name, {}, {}, recipe_schema.Published())
+    place = folder / name / "seed-0"
+    arguments = ("-c", FAKE, str(place), str(rounds), str(seconds), message)
+    experiment = types.SimpleNamespace(settings=types.SimpleNamespace(rounds=rounds))
+    log = folder / "logs" / f"{name}.log"
+    return recipe_plan.Run(row, 0, arguments, place, log, experiment, is_embedded=True)
+
+
+def starts(run):
+    return [int(pid) for pid in (run.folder / "starts").read_text().split()]
+
+
+def wait_until(condition, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it takes too long"
+        time.sleep(0.02)
+
+
+def test_a_failure_is_reported_and_the_others_go_on_and_are_skipped_next_time(tmp_path, capsys):
+    runs = [fake_run(tmp_path, "a"), fake_run(tmp_path, "b", message="no"), fake_run(tmp_path, "c")]
+    for times in (1, 2):
+        outcome = recipe_runs.run_all(runs, jobs=2)
+        assert outcome.signal == 0
+        [(name, reason)] = outcome.failed
+        assert name == "b seed 0"
+        assert reason.startswith("exit code 1, error: no (see ")
+        assert [len(starts(run)) for run in runs] == [1, times, 1]
+    assert "6/6" in capsys.readouterr().err
+
+
+def test_control_c_reaches_the_runs_and_no_other_is_started(tmp_path):
+    runs = [fake_run(tmp_path, name, rounds=1000, seconds=0.1) for name in ("a", "b", "c")]
+
+    def interrupt():
+        wait_until(lambda: all((run.folder / "metrics.csv").exists() for run in runs[:2]))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    outcome = recipe_runs.run_all(runs, jobs=2)
+    thread.join()
+    assert (outcome.signal, outcome.failed) == (signal.SIGINT, [])
+    assert not runs[2].folder.exists()
+    for run in runs[:2]:
+        assert not pathlib.Path(f"/proc/{starts(run)[0]}").exists()
+
+
+def test_a_run_that_another_process_works_on_is_waited_for(tmp_path):
+    run = fake_run(tmp_path, "a", rounds=10, seconds=0.1)
+    other = recipe_runs._start(run, jobs=1)
+    wait_until((run.folder / "starts").exists)
+    assert recipe_runs._start(run, jobs=1) is None
+    assert recipe_runs.run_all([run], jobs=1).failed == []
+    assert len(starts(run)) == 1
+    assert other.wait() == 0
+
+
+def test_runs_end_with_the_process_that_started_them(tmp_path):
+    code = (
+        "import pathlib, sys; from tests import test_recipe_runs as t; "
+        "run = t.fake_run(pathlib.Path(sys.argv[1]), 'a', rounds=10000, seconds=0.1); "
+        "t.recipe_runs.run_all([run], jobs=1)"
+    )
+    started = fake_run(tmp_path, "a").folder / "starts"
+    with open(tmp_path / "log", "w") as log:
+        parent = subprocess.Popen([sys.executable, "-c", code, tmp_path], cwd=ROOT, stderr=log)
+        wait_until(lambda: started.exists() and started.read_text().endswith("\n"))
+        parent.kill()
+        parent.wait()
+    state = pathlib.Path(f"/proc/{started.read_text().strip()}")
+    wait_until(lambda: not state.exists())
+
+
+TINY = """
+title = "Table 0: a tiny one"
+paper = "Nobody, 2024"
+kind = "runs"
+notes = ["A note."]
+
+[metric]
+name = "best_test_accuracy"
+label = "best test accuracy"
+unit = "%"
+higher_is_better = true
+
+[settings]
+task = "mnist"
+paper = "fedumf"
+model = "softmax"
+clients_per_round = 20
+
+[[rows]]
+id = "average"
+label = "FedAvg"
+settings = { algo = "fedavg" }
+paper = "90.5 ± 0.5"
+
+[[rows]]
+id = "proximal"
+label = "FedProx"
+settings = { algo = "fedprox", fedprox_mu = 0.1 }
+paper = "91"
+
+[[rows]]
+id = "broken"
+label = "broken"
+settings = { algo = "fedavg", partition = "natural" }
+paper = "*"
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "tiny.toml").write_text(TINY)
+    return [
+        f"--recipe={folder / 'tiny.toml'}",
+        "--scale=0.013",
+        "--data=embedded",
+        f"--output_dir={tmp_path / 'out'}",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("keep_runtime")
+def test_killed_and_started_again_it_skips_what_is_finished(tiny, tmp_path, capsys):
+    place = tmp_path / "out" / "own" / "tiny" / "scale-0.013"
+    args = [*tiny, "--seeds=2", "--jobs=2"]
+    with open(tmp_path / "log", "w") as log:
+        command = [sys.executable, "run_experiment.py", *args]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+        wait_until(lambda: list(place.glob("*/seed-*/weights.npz")), 900)
+        wait_until(lambda: list(place.glob("*/seed-*/summary.json")), 300)
+        process.kill()
+        process.wait()
+    done = [path.parent for path in place.glob("*/seed-*/summary.json")]
+    before = [(folder / "weights.npz").stat().st_mtime_ns for folder in done]
+    assert run_experiment.main(["run", *args]) == 1
+    assert [(folder / "weights.npz").stat().st_mtime_ns for folder in done] == before
+    captured = capsys.readouterr()
+    assert captured.err.count("failed: broken seed") == 2
+    assert "partition must not be natural" in captured.err
+    lines = {line.split("  ")[0]: line for line in captured.out.splitlines()}
+    assert lines["FedAvg"].endswith("  2")
+    assert "91" in lines["FedProx"]
+    assert lines["broken"].endswith("-     0")
+    for row in ("average", "proximal"):
+        for seed in (0, 1):
+            run = place / row / f"seed-{seed}"
+            assert json.loads((run / "summary.json").read_text())["rounds"] == 2
+            assert json.loads((run / "config.json").read_text())["settings"]["seed"] == seed
+            assert (run / "curves.png").exists()
+    document = json.loads((place / "recipe.json").read_text())
+    assert document["recipe"] == "own/tiny"
+    assert [row["id"] for row in document["rows"]] == ["average", "proximal", "broken"]
+    assert document["rows"][0]["paper"] == {"value": 90.5, "spread": 0.5, "text": "90.5 ± 0.5"}
+    assert document["metric"]["unit"] == "%"
+    assert str(tmp_path) not in json.dumps(document)
+
+
+def test_rows_of_several_starts_are_merged_and_other_settings_refused(tiny, tmp_path, capsys):
+    path = tmp_path / "out" / "own" / "tiny" / "scale-0.013" / "recipe.json"
+
+    def create(*more):
+        values = run_experiment.flags.FlagValues()
+        run_experiment.define_flags(values)
+        values(["run", *tiny, *more])
+        options = run_experiment.recipe_options(values)
+        found = recipe_plan.create(options, run_experiment.build)
+        recipe_runs.recipe_document.write(found.folder, found.document)
+        return [row["id"] for row in json.loads(path.read_text())["rows"]]
+
+    assert create("--only=proximal") == ["proximal"]
+    assert create("--only=average", "--seeds=3") == ["average", "proximal"]
+    with pytest.raises(ValueError, match="output_dir must be new or hold this recipe"):
+        create("--only=average", "--rounds=7")
+    assert [row["id"] for row in json.loads(path.read_text())["rows"]] == ["average", "proximal"]
+
+
+@pytest.mark.usefixtures("keep_runtime")
+def test_dry_run_lists_the_runs_and_writes_nothing(tiny, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    args = [*tiny, "--only=average,proximal", "--seeds=2", "--dry_run"]
+    assert run_experiment.main(["run", *args]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("own/tiny: 4 runs, about ")
+    assert [line.split("  ")[0] for line in lines[3:]] == [
+        "average seed 0",
+        "proximal seed 0",
+        "average seed 1",
+        "proximal seed 1",
+    ]
+    assert all("2 of 11" in line and "mnist (embedded)" in line for line in lines[3:])
+    assert not (tmp_path / "out").exists()
+
+
+def test_exact_tables_print_at_once(tmp_path, capsys):
+    args = ["--recipe=embracing/table10", f"--output_dir={tmp_path}", "--only=weak,strong"]
+    assert run_experiment.main(["run", *args]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("10,006 / 1,302,848 / 0.18") == 2
+    assert printed.count("equal") == 2
+    place = tmp_path / "embracing" / "table10" / "scale-1"
+    assert json.loads((place / "recipe.json").read_text())["kind"] == "exact"
+    summary = json.loads((place / "weak" / "seed-0" / "summary.json").read_text())
+    assert summary["capacity"] == 0.18
+
+
+WRONG = {
+    "unknown recipe": ["--recipe=embracing/table11"],
+    "unknown row": ["--only=case11"],
+    "scale": ["--scale=2"],
+    "no number": ["--scale=small"],
+    "no seeds": ["--seeds=0"],
+    "no jobs": ["--jobs=0"],
+    "no real data": ["--scale=1"],
+    "unknown flag": ["--onyl=case1"],
+    "algorithm": ["--algo=fedavg"],
+    "preset": ["--preset=paper"],
+    "partition": ["--partition=random"],
+    "folder that is a file": [f"--output_dir={os.devnull}/results"],
+}
+
+
+@pytest.mark.parametrize("args", WRONG.values(), ids=WRONG.keys())
+def test_bad_input_is_one_line_and_exit_code_2(args, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--recipe=embracing/table3", "--scale=0.1", "--data=embedded", *args]
+    assert run_experiment.main(["run", *arguments]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("error: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_flags_of_recipes_need_one(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run_experiment.main(["run", "--task=mnist", "--seeds=3"]) == 2
+    assert "must be given with recipe" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,357 @@
+"""Recipes as data: their format, the runs they describe, and how they shrink."""
+
+import dataclasses
+import math
+import re
+
+import pytest
+from absl import flags
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import run_experiment
+import tasks
+from tff_partial import (
+    exact_tables,
+    recipe_plan,
+    recipe_scale,
+    recipe_schema,
+    recipes,
+    schedules,
+    tiers,
+)
+
+TABLES = {
+    "embracing": [*(f"table{n}" for n in range(1, 11)), "figure1", "figure3", "figure4"],
+    "partial_averaging": [f"table{n}" for n in range(1, 7)],
+    "fedumf": ["table1", "table2", "table3", "table4", "tableA1", "tableA2"],
+    "feddse": [*(f"table{n}" for n in (1, 2, 4, 5, 6, 7)), "figure5"],
+    "fedpmt": ["table2", "table3", "figure2"],
+}
+ALL = [f"{paper}/{name}" for paper, stems in TABLES.items() for name in stems]
+TRAINED = [name for name in ALL if recipes.load(name).kind != "exact"]
+
+
+def plan(name, scale=1.0, only="", seeds=1, **given):
+    return recipe_plan.create(
+        recipe_plan.Options(name, scale, only, seeds, given), run_experiment.build
+    )
+
+
+def test_every_table_has_its_recipe_and_every_recipe_is_listed():
+    assert sorted(recipes.names()) == sorted(ALL)
+    listed = run_experiment.list_everything()
+    assert all(f"  {name} " in listed for name in ALL)
+    order = recipes.names()
+    assert order.index("embracing/table2") < order.index("embracing/table10")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_recipe_says_what_it_is_and_has_numbers_or_words_for_every_row(name):
+    recipe = recipes.load(name)
+    words = re.search(r"(table|figure)([A-Z]?\d+)", name)
+    number = {"fedpmt/table2": "II", "fedpmt/table3": "III"}.get(name, words[2])
+    assert recipe.title.lower().startswith(f"{words[1]} {number}:".lower())
+    for row in recipe.rows:
+        assert row.paper.text
+        assert row.columns
+        if recipe.metric.unit == "%" and row.paper.value is not None:
+            assert 1 < row.paper.value < 100
+            assert row.paper.spread is None or 0 < row.paper.spread < 4
+            assert row.paper.text.startswith(str(row.paper.value)[:4])
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_flags_of_every_row_exist(name):
+    values = flags.FlagValues()
+    run_experiment.define_flags(values)
+    for row in recipes.load(name).rows:
+        assert set(row.settings) <= set(values), row.id
+
+
+@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize(("scale", "data"), [(1.0, "tfds"), (0.1, "embedded")])
+def test_every_run_builds_and_its_flags_say_all_of_it(name, scale, data):
+    found = plan(name, scale, data=data)
+    assert [run.row for run in found.runs] == list(recipes.load(name).rows)
+    for run in found.runs:
+        texts = recipe_plan.texts({**run.row.settings, "preset": "paper"})
+        paper = run_experiment.build(texts)
+        wanted = recipe_scale.scaled(paper.settings, scale, {}, data == "embedded")
+        built = dataclasses.asdict(run.experiment.settings)
+        for field, value in dataclasses.asdict(wanted).items():
+            is_left_over = value is None and field == "target_accuracy"  # the demo's
+            assert field == "source" or is_left_over or built[field] == value, (run.row.id, field)
+        assert run.experiment.algo == paper.algo
+        assert run.experiment.params == paper.params
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in TRAINED])
+def test_exact_tables_have_the_rows_of_their_recipe(name):
+    recipe = recipes.load(name)
+    ours = exact_tables.TABLES[recipe.source]()
+    assert set(ours) == {row.id for row in recipe.rows}
+    if name in ("embracing/table1", "embracing/table10"):
+        assert {row.id: row.paper.text for row in recipe.rows} == {
+            row: text for row, (_, text) in ours.items()
+        }
+
+
+def test_numbers_are_read_with_their_spread_and_targets():
+    rows = {row.id: row for row in recipes.load("embracing/table3").rows}
+    assert rows["case7"].paper == recipe_schema.Published(76.98, 1.6, "76.98 ± 1.6")
+    assert rows["case7"].columns["average capacity"] == "0.27"
+    rows = {row.id: row for row in recipes.load("fedumf/table1").rows}
+    paper = rows["eta0.01-c0.1-fedavg"].paper
+    assert (paper.value, paper.spread) == (69.0, None)
+    assert paper.targets[0] == (0.92, 23.0)
+    assert paper.targets[-1] == (0.97, None)
+    assert paper.text.endswith("97 %: *")
+
+
+def test_combinations_of_axes_have_their_own_settings():
+    rows = {row.id: row.settings for row in recipes.load("partial_averaging/table3").rows}
+    assert rows["cifar10-active25-dir0.1-periodic"]["learning_rate"].startswith("0.2~")
+    assert rows["cifar10-active25-dir1-periodic"]["learning_rate"].startswith("0.4~")
+    assert rows["imdb-active50-dir1-partial"]["local_steps"] == 11
+    assert "imdb-active50-dir0.1-partial" not in rows
+    assert "case1-width" not in {row.id for row in recipes.load("embracing/table6").rows}
+
+
+def test_only_selects_ids_and_whole_words_of_them():
+    recipe = recipes.load("embracing/table6")
+
+    def chosen(only):
+        return [row.id for row in recipes.select(recipe, only)]
+
+    assert chosen("case1") == ["case1-embracing"]
+    assert chosen("case5,case7-width") == ["case5-width", "case5-embracing", "case7-width"]
+    assert len(chosen("width")) == 9
+    assert len(chosen("")) == len(recipe.rows)
+    with pytest.raises(ValueError, match="only must name rows of .*Received: only=case11"):
+        recipes.select(recipe, "case5,case11")
+
+
+GOOD = {
+    "title": "t",
+    "paper": "p",
+    "kind": "runs",
+    "metric": {
+        "name": "best_test_accuracy",
+        "label": "l",
+        "unit": "%",
+        "higher_is_better": True,
+    },
+    "rows": [{"id": "a", "label": "a", "paper": "1.5 ± 0.5"}],
+}
+AXIS = {"column": "c", "values": [{"id": "x", "label": "x"}]}
+BAD = {
+    "no title": ({"title": None}, "must have title"),
+    "unknown key": ({"row": []}, "have no keys but"),
+    "wrong type": ({"notes": "n"}, "notes must be list"),
+    "kind": ({"kind": "run"}, "kind must be one of runs, exact, analysis"),
+    "metric": ({"metric": {**GOOD["metric"], "name": "accuracy"}}, "name must be one of best"),
+    "direction": (
+        {"metric": {k: v for k, v in GOOD["metric"].items() if k != "higher_is_better"}},
+        "say whether higher_is_better",
+    ),
+    "no rows": ({"rows": []}, "must have rows"),
+    "twice": ({"rows": GOOD["rows"] * 2}, "an id of its own"),
+    "id": ({"rows": [{"id": "../a", "label": "a", "paper": "1"}]}, "have an id of small"),
+    "no number": ({"rows": [{"id": "a", "label": "a"}]}, "must have paper"),
+    "number": ({"rows": [{"id": "a", "label": "a", "paper": [1.5]}]}, "number as text"),
+    "rows and axes": ({"axes": [AXIS], "numbers": {}}, "either rows or axes"),
+    "axes alone": ({"rows": None, "axes": [AXIS]}, "either rows or axes"),
+    "length": ({"rows": None, "axes": [AXIS], "numbers": {"": ["1", "2"]}}, "be a list of 1"),
+    "combination": ({"rows": None, "axes": [AXIS], "numbers": {"y": ["1"]}}, "combinations of"),
+    "source": ({"source": "s"}, "have a source unless"),
+    "targets": (
+        {"rows": [{"id": "a", "label": "a", "paper": ["1"], "targets": [0.5, 0.6]}]},
+        "number for each of the targets",
+    ),
+    "own target": (
+        {"rows": [{"id": "a", "label": "a", "paper": ["1"], "targets": [0.5]}]},
+        "have a target_accuracy of",
+    ),
+}
+
+
+def test_the_smallest_recipe():
+    recipe = recipe_schema.parse("x/y", GOOD)
+    assert recipe.rows[0].paper == recipe_schema.Published(1.5, 0.5, "1.5 ± 0.5")
+
+
+@pytest.mark.parametrize(("change", "message"), BAD.values(), ids=BAD.keys())
+def test_what_does_not_keep_to_the_format_is_an_error(change, message):
+    data = {name: value for name, value in {**GOOD, **change}.items() if value is not None}
+    with pytest.raises(ValueError, match=message) as error:
+        recipe_schema.parse("x/y", data)
+    assert str(error.value).startswith("x/y.toml")
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_are_no_recipe(tmp_path):
+    (tmp_path / "broken.toml").write_text("title = ")
+    with pytest.raises(ValueError, match=r"broken.toml must be TOML"):
+        recipes.load(str(tmp_path / "broken.toml"))
+    for name in ("embracing/table99", "../setup", "embracing", str(tmp_path / "none.toml")):
+        with pytest.raises(ValueError, match="recipe must be one of"):
+            recipes.load(name)
+
+
+EMBRACING = tasks.TASKS["cifar10"].papers["embracingfl"]
+
+
+@st.composite
+def paper_settings(draw):
+    clients = draw(st.integers(1, 300))
+    cuts = sorted(draw(st.lists(st.integers(0, clients), min_size=2, max_size=2)))
+    counts = (cuts[0], cuts[1] - cuts[0], clients - cuts[1])
+    rounds = draw(st.integers(1, 3000))
+    at = draw(st.integers(1, 3000))
+    return dataclasses.replace(
+        EMBRACING,
+        clients=clients,
+        clients_per_round=draw(st.integers(1, clients)),
+        tiers=",".join(f"{name}:{count}" for name, count in zip(tiers.NAMES, counts)),
+        rounds=rounds,
+        eval_every=draw(st.integers(1, 50)),
+        learning_rate=f"0.4*0.999~2.5,{at}:0.04",
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(paper_settings(), st.floats(0.001, 1.0), st.booleans())
+def test_scaled_settings_keep_to_the_rule(paper, scale, is_embedded):
+    small = recipe_scale.scaled(paper, scale, {}, is_embedded)
+    assert small.rounds == max(1, round(scale * paper.rounds))
+    expected = max(min(8, paper.clients), round(math.sqrt(scale) * paper.clients))
+    assert small.clients == (min(32, expected) if is_embedded else expected)
+    assert sum(tier.count for tier in tiers.parse(small.tiers)) == small.clients
+    assert min(2, paper.clients_per_round) <= small.clients_per_round <= small.clients
+    assert small.clients_per_round <= paper.clients_per_round
+    if paper.clients_per_round == paper.clients:
+        assert small.clients_per_round == small.clients
+    assert small.eval_every <= paper.eval_every
+    assert (small.local_steps, small.batch_size) == (paper.local_steps, paper.batch_size)
+    before, after = (schedules.create(s.learning_rate) for s in (paper, small))
+    factor = small.rounds / paper.rounds
+    assert after.changes[0][0] == pytest.approx(factor * before.changes[0][0], rel=1e-3)
+    assert after.decay**small.rounds == pytest.approx(before.decay**paper.rounds, rel=1e-3)
+
+
+@settings(max_examples=50, deadline=None)
+@given(paper_settings())
+def test_scale_1_is_the_paper(paper):
+    assert recipe_scale.scaled(paper, 1.0, {}) == paper
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 400), st.integers(1, 400), st.floats(0.001, 1.0))
+def test_what_the_user_gives_is_followed(clients, rounds, scale):
+    wanted = {"clients": clients, "rounds": rounds}
+    small = recipe_scale.scaled(EMBRACING, scale, wanted)
+    assert (small.clients, small.rounds) == (clients, rounds)
+    assert small.clients_per_round == min(clients, max(2, round(clients / 4)))
+    assert sum(tier.count for tier in tiers.parse(small.tiers)) == clients
+
+
+def test_only_tiers_and_all_of_them_shrink_together():
+    row = next(row for row in recipes.load("embracing/table2").rows if row.id == "weak32-embracing")
+    paper = run_experiment.build(recipe_plan.texts({**row.settings, "preset": "paper"})).settings
+    assert (paper.only_tiers, paper.clients_per_round) == ("strong,weak", 48)
+    small = recipe_scale.scaled(paper, 0.1, {})
+    assert small.tiers == "strong:5,weak:10,moderate:25"
+    assert small.clients_per_round == 15
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 1.5, math.nan])
+def test_scale_out_of_range(scale):
+    with pytest.raises(ValueError, match=r"scale must be in \(0, 1\]"):
+        plan("embracing/table3", scale, data="embedded")
+
+
+def test_given_flags_apply_to_every_row_and_are_noted():
+    found = plan(
+        "embracing/table3",
+        0.1,
+        only="case5,case10",
+        data="embedded",
+        rounds=20,
+        partition="dirichlet:1",
+        task="mnist",
+        clients=16,
+        model="mlp_200",
+        embracing_record_dir="/somewhere",
+        client_parallelism=1,
+    )
+    for run in found.runs:
+        built = run.experiment.settings
+        assert (built.rounds, built.partition, built.clients) == (20, "dirichlet:1", 16)
+        assert run.experiment.task.name == "mnist"
+        assert built.learning_rate == "0.4,16:0.04,18:0.004"
+        assert "--client_parallelism=1" in run.arguments
+    assert found.runs[1].experiment.settings.tiers == "strong:2,moderate:2,weak:12"
+    notes = found.document["notes"]
+    assert any("--rounds=20 --partition=dirichlet:1 --task=mnist" in note for note in notes)
+    assert "Embedded data stand for mnist, not the real set." in notes
+    assert "/somewhere" not in str(found.document)
+    assert "parallelism" not in str(found.document)
+
+
+def test_hyperparameters_are_given_to_their_own_algorithm_only():
+    found = plan("fedumf/table1", 0.1, data="embedded", fedumf_alpha=0.3)
+    for run in found.runs:
+        expected = {"alpha": 0.3} if run.experiment.algo == "fedumf" else {}
+        assert run.experiment.params == expected
+
+
+def test_commands_are_short_on_real_data_and_name_no_folder(tmp_path):
+    found = plan("embracing/table3", 0.1, only="case1", data="tfds", data_dir=str(tmp_path))
+    assert found.document["rows"][0]["command"] == (
+        "python run_experiment.py --task=cifar10 --algo=embracing --preset=paper "
+        "--paper=embracingfl --clients=40 --clients_per_round=10 --rounds=100 "
+        "--learning_rate=0.4,80:0.04,90:0.004 --tiers=strong:40 --eval_every=2 --data=tfds "
+        "--data_dir=<folder>"
+    )
+    assert f"--data_dir={tmp_path}" in found.runs[0].arguments
+    assert str(found.runs[0].folder).endswith("embracing/table3/scale-0.1/case1/seed-0")
+
+
+REFUSED = {
+    "algorithm": ({"algo": "fedavg"}, "must not be given with recipe"),
+    "task": ({"task": "minst"}, "task must be one of"),
+    "model that does not fit": ({"task": "imdb"}, "model must take token inputs"),
+    "data": ({"data": "web"}, "data must be one of"),
+    "no real data": ({"scale": 1.0, "data_dir": "nowhere"}, "scale=1 must have the real data"),
+    "cohort": ({"clients_per_round": 500}, "clients_per_round must be at most"),
+    "hyperparameter": ({"embracing_head_statistics": "none"}, "head_statistics"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_be_run_is_an_error_before_anything_is_written(change, message, tmp_path):
+    options = {"scale": 0.1, "data": "auto", "data_dir": str(tmp_path), **change}
+    with pytest.raises(ValueError, match=message):
+        plan("embracing/table3", output_dir=str(tmp_path / "out"), **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_document_lists_every_recipe_with_its_number_of_runs():
+    text = (recipes.FOLDER.parent / "docs" / "recipes.md").read_text()
+    for name in ALL:
+        recipe = recipes.load(name)
+        count = "exact" if recipe.kind == "exact" else len(recipe.rows)
+        assert re.search(rf"^\| `{name}` \| [^|]+ \| {count} \|", text, re.MULTILINE), name
+
+
+def test_the_example_of_the_document_is_a_recipe(tmp_path):
+    text = (recipes.FOLDER.parent / "docs" / "recipes.md").read_text()
+    grid, rows = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "grid.toml").write_text(grid)
+    found = recipes.load(str(tmp_path / "grid.toml"))
+    assert [row.id for row in found.rows] == ["low-fedavg", "low-fedumf", "high-fedavg"]
+    assert found.rows[2].settings["rounds"] == 100
+    (tmp_path / "rows.toml").write_text(grid[: grid.index("[[axes]]")] + rows)
+    [row] = recipes.load(str(tmp_path / "rows.toml")).rows
+    assert row == dataclasses.replace(found.rows[0], label=row.label, columns=row.columns)

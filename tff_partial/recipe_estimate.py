@@ -1,0 +1,157 @@
+"""`--dry_run`: a recipe's runs and how long they take on this machine.
+
+    seconds = rounds * (clients * steps * step * share + evaluation)
+
+A step is timed with the run's model, width and batch size, on random examples, with the threads of
+the default runtime, and divided by its cores, which train clients side by side. The share is what a
+client of the algorithm costs of a whole model's operations, over the tiers; an evaluation is a
+forward pass through the test set, a third of a step for each batch. Start, tracing and what lies
+between clients are not in it: a real run takes longer, small models by much.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+import tasks
+from tasks import partition as partitions
+from tff_partial import accounting, experiment, recipe_plan, recipe_results
+from tff_partial.lazy import tf, tff
+
+_STEPS, _REPEATS = 2, 3
+_FORWARD = 1 / 3  # of a step
+_GENERATED = (5_000, 1_000)  # examples of a generated task, roughly
+# Training and test examples of the real sets, which need not be there; writers of FEMNIST.
+_SIZES = {
+    "imdb": (25_000, 25_000),
+    "cifar10": (50_000, 10_000),
+    "cifar100": (50_000, 10_000),
+    "femnist": (671_585, 77_483),
+    "emnist": (240_000, 40_000),
+    "mnist": (60_000, 10_000),
+    "fashion_mnist": (60_000, 10_000),
+    "svhn": (73_257, 26_032),
+}
+_NEXT_COHORT_TRAINS = ("fedumf", "fedumf_feddc")
+_WRITERS = {False: 3400, True: 100}  # whether embedded
+
+
+def table(plan: recipe_plan.Plan) -> str:
+    """A run a line, with its minutes."""
+    from tff_partial import runtime
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    runtime.configure("in_process")
+    lines = [("run", "algorithm", "rounds", "clients", "data", "minutes")]
+    total, steps = 0.0, StepTimes()
+    for run in plan.runs:
+        settings = run.experiment.settings
+        minutes = 0.0 if recipe_results.is_finished(run) else seconds(run, steps) / 60
+        total += minutes
+        clients = f"{settings.clients_per_round} of {settings.clients}"
+        data = f"{run.experiment.task.name}{' (embedded)' if run.is_embedded else ''}"
+        left = f"{minutes:.1f}" if minutes else "finished"
+        lines.append((run.name, run.experiment.algo, str(run.rounds), clients, data, left))
+    head = f"{plan.recipe.name}: {len(plan.runs)} runs, about {total / 60:.1f} hours here\n"
+    return f"{head}\n{recipe_results.aligned(lines)}"
+
+
+class StepTimes:
+    """Models and the times of their steps, each made once."""
+
+    def __init__(self) -> None:
+        self._found: dict[Any, tuple[Any, float]] = {}
+
+    def get(self, run: recipe_plan.Run, data: Any) -> tuple[Any, float]:
+        """The model of a run and the seconds of a step of it."""
+        settings, normalization = run.experiment.settings, run.experiment.normalization
+        names = ("model", "width", "batch_size")
+        key = (run.experiment.task.name, normalization, *(getattr(settings, n) for n in names))
+        if key not in self._found:
+            model = experiment.create_model(run.experiment, data)
+            self._found[key] = model, step_seconds(model, settings.batch_size)
+        return self._found[key]
+
+
+def seconds(run: recipe_plan.Run, times: StepTimes) -> float:
+    """What is estimated for a run."""
+    settings = run.experiment.settings
+    train, test = sizes(run.experiment.task, run.is_embedded)
+    size = _client_size(run, train)
+    data = recipe_plan.inputs_of(run.experiment.task)
+    data.client_size, data.num_clients = (lambda client: size), settings.clients
+    model, step = times.get(run, data)
+    local = experiment.create_params(run.experiment).local
+    steps = local.steps or local.epochs * -(-size // local.batch_size)
+    training = settings.clients_per_round * steps * step * _share(run.experiment, model, data)
+    evaluation = _FORWARD * step * test / settings.batch_size / settings.eval_every
+    schemes = 3 if "--figure=3" in run.arguments else 1
+    return schemes * run.rounds * (training + evaluation)
+
+
+def _share(experiment_: experiment.Experiment, model: Any, data: Any) -> float:
+    """What an average client's round costs of one that trains the whole model."""
+    accounts = experiment.create_accounts(experiment_, model, data, accounting.Devices())
+    participants = experiment.participants(experiment_)
+    ids = np.arange(experiment_.settings.clients) if participants is None else participants
+    share = np.mean([accounts.seconds(int(i)) for i in ids]) / accounting.Devices().full_seconds
+    return float(share) * (2 if experiment_.algo in _NEXT_COHORT_TRAINS else 1)
+
+
+def sizes(task: Any, is_embedded: bool) -> tuple[int, int]:
+    """Training and test examples."""
+    return _embedded_sizes(task.name) if is_embedded else _SIZES.get(task.name, _GENERATED)
+
+
+@functools.cache
+def _embedded_sizes(name: str) -> tuple[int, int]:
+    load = tasks.TASKS[name].load_embedded
+    if load is None:
+        raise ValueError(f"task must have embedded data. Received: task={name!r}")
+    arrays = load(0)
+    return len(arrays.train_y), len(arrays.test_y)
+
+
+def _client_size(run: recipe_plan.Run, train: int) -> int:
+    """Examples of an average client."""
+    settings = run.experiment.settings
+    name, arguments = partitions.parse(settings.partition)
+    if name == "natural":
+        return train * (arguments or (1,))[0] // _WRITERS[run.is_embedded]
+    sized = {"iid": 0, "classes": 1, "bootstrap": 0}.get(name, 9)
+    if len(arguments) > sized:
+        return int(arguments[sized])
+    return max(1, (settings.train_examples or train) // settings.clients)
+
+
+def step_seconds(model: Any, batch_size: int) -> float:
+    """The time of a local step for each client, on all cores."""
+    from tff_partial import local_training, parts
+
+    rng = np.random.default_rng(0)
+    kind = np.dtype(model.input_dtype)
+    x = rng.integers(0, 200, (batch_size, *model.input_shape)).astype(kind)
+    record = {
+        "x": tf.constant(x),
+        "y": tf.zeros([batch_size], tf.int32),
+        "seed": tf.constant([0, 0], tf.int32),
+    }
+    instance = model.instantiate()
+    local = local_training.LocalTraining(steps=_STEPS, batch_size=batch_size, learning_rate=1e-4)
+    train = tf.function(local_training.build(instance, parts.everything(instance), local))
+    weights = tff.learning.models.ModelWeights(
+        [tf.constant(v.numpy()) for v in instance.trainable],
+        [tf.constant(v.numpy()) for v in instance.statistics],
+    )
+    train(weights, record, tf.constant(1e-4))
+    times = []
+    for _ in range(_REPEATS):
+        started = time.perf_counter()
+        train(weights, record, tf.constant(1e-4))["loss"].numpy()
+        times.append(time.perf_counter() - started)
+    return min(times) / _STEPS / (os.cpu_count() or 1)

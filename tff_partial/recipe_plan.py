@@ -1,0 +1,282 @@
+"""From a recipe and the flags beside it to runs: their flags, their folders and recipe.json.
+
+A run's flags are those of the recipe's row, shrunk by `recipe_scale`, then what the user gives.
+They are written as differences from a preset: the paper's where the data are real, else the task's
+demo, as the paper's preset refuses embedded data.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shlex
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
+
+import numpy as np
+
+import tasks
+from tff_partial import experiment as experiments
+from tff_partial import recipe_document, recipe_scale, recipes, registry
+from tff_partial.recipe_schema import Recipe, Row
+
+FOLDER = "results/recipes"
+SETTINGS = tuple(f.name for f in dataclasses.fields(tasks.Settings) if f.name != "source")
+# Flags that say where and how, not what: they may change when a recipe is started again.
+EXECUTION = (
+    "runtime",
+    "workers",
+    "client_parallelism",
+    "checkpoint_every",
+    "client_state",
+    "client_state_cache",
+)
+_OWN = ("algo", "preset", "paper")  # only the recipe says these
+_PLACES = ("output_dir", "seed", "data", "data_dir")
+# What `tff_partial.similarity` takes of a run's flags.
+_ANALYSIS = (
+    "task",
+    "preset",
+    "model",
+    "partition",
+    "clients",
+    "rounds",
+    "local_steps",
+    "batch_size",
+    "learning_rate",
+    "train_examples",
+    "data",
+    "data_dir",
+)
+
+Build = Callable[[Sequence[str]], experiments.Experiment]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the user asks for.
+
+    Attributes:
+      recipe: Its name.
+      scale: In (0, 1]; 1 is the paper.
+      only: Rows, see `recipes.select`.
+      seeds: Runs of each row.
+      given: The other flags that were given, by name.
+    """
+
+    recipe: str
+    scale: float = 1.0
+    only: str = ""
+    seeds: int = 1
+    given: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def deciding(self) -> dict[str, Any]:
+        """What is given and decides results."""
+        return {name: value for name, value in self.given.items() if not _is_place(name)}
+
+
+def _is_place(flag: str) -> bool:
+    """Whether it says where and how, folders included."""
+    return flag in (*EXECUTION, "seed", "data") or flag.endswith("_dir")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run: its row and seed, its command after `python`, where its files go."""
+
+    row: Row
+    seed: int
+    arguments: tuple[str, ...]
+    folder: pathlib.Path
+    log: pathlib.Path
+    experiment: experiments.Experiment
+    is_embedded: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.row.id} seed {self.seed}"
+
+    @property
+    def rounds(self) -> int:
+        return self.experiment.settings.rounds
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A recipe's runs, and what recipe.json says of them."""
+
+    recipe: Recipe
+    rows: tuple[Row, ...]
+    folder: pathlib.Path
+    runs: tuple[Run, ...]
+    document: Mapping[str, Any]
+
+
+def create(options: Options, build: Build) -> Plan:
+    """Checks everything that can be checked before a run starts; writes nothing.
+
+    Args:
+      options: What the user asks for.
+      build: Flags of run_experiment.py -> the experiment that they describe.
+
+    Raises:
+      ValueError: In one line.
+    """
+    recipe = recipes.load(options.recipe)
+    recipe_scale.check(options.scale)
+    refused = [f"--{name}" for name in _OWN if name in options.given]
+    if refused:
+        raise ValueError(f"{', '.join(_OWN)} must not be given with recipe. Received: {refused}")
+    rows = recipes.select(recipe, options.only)
+    folder = pathlib.Path(options.given.get("output_dir") or FOLDER, recipe.name)
+    is_exact = recipe.kind == "exact"
+    scale = 1.0 if is_exact else options.scale
+    folder /= f"scale-{scale:g}"
+    found = [] if is_exact else [_of_row(recipe, row, options, build) for row in rows]
+    first = options.given.get("seed", 0)
+    runs = [
+        _run(planned, seed, folder)
+        for seed in range(first, first + options.seeds)
+        for planned in found
+    ]
+    document = recipe_document.create(recipe, rows, found, options.deciding, scale)
+    document = recipe_document.merged(folder / recipe_document.NAME, document, recipe)
+    return Plan(recipe, rows, folder, tuple(runs), document)
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedRow:
+    """A row's flags at this scale, without seed and folder, and whether its data are embedded."""
+
+    row: Row
+    program: tuple[str, ...]
+    flags: Mapping[str, Any]
+    experiment: experiments.Experiment
+    is_embedded: bool
+
+    @property
+    def command(self) -> str:
+        """As it is shown, without machine paths."""
+        shown = {k: v for k, v in self.flags.items() if k == "data" or not _is_place(k)}
+        words = [shlex.quote(word) for word in ["python", *self.program, *texts(shown)]]
+        return " ".join([*words, *(["--data_dir=<folder>"] if "data_dir" in self.flags else [])])
+
+
+def _of_row(recipe: Recipe, row: Row, options: Options, build: Build) -> PlannedRow:
+    missing = [name for name in ("task", "algo", "paper") if name not in row.settings]
+    if missing:
+        raise ValueError(f"{recipe.name}, {row.id} must have {missing}. Received: {row.settings}")
+    paper = build(texts({**row.settings, "preset": "paper"}))
+    task = _task(options.given.get("task", paper.task.name))
+    is_embedded = _is_embedded(task, options)
+    given = {name: value for name, value in options.given.items() if name in SETTINGS}
+    settings = recipe_scale.scaled(paper.settings, options.scale, given, is_embedded)
+    experiments.check_model_fits(settings.model, inputs_of(task))
+    flags: dict[str, Any] = {"task": task.name, "algo": paper.algo}
+    base = task.demo
+    if not is_embedded and task is paper.task:
+        flags |= {"preset": "paper", "paper": row.settings["paper"]}
+        base = task.papers[row.settings["paper"]]
+    flags |= differences(settings, base) | _others(row.settings)
+    flags |= _others(_of_algorithm(options.given, paper.algo))
+    experiment = build(texts(flags))
+    program, flags = _program(recipe, flags | _data_flags(is_embedded, options), options)
+    return PlannedRow(row, program, flags, experiment, is_embedded)
+
+
+def _data_flags(is_embedded: bool, options: Options) -> dict[str, Any]:
+    if is_embedded:
+        return {"data": "embedded"}
+    folder = options.given.get("data_dir")
+    return {"data": "tfds", **({"data_dir": folder} if folder else {})}
+
+
+def _program(
+    recipe: Recipe, flags: Mapping[str, Any], options: Options
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """What python runs, and the flags that it takes."""
+    if recipe.kind == "analysis":
+        taken = {name: value for name, value in flags.items() if name in _ANALYSIS}
+        return ("-m", *recipe.source.split()), taken
+    execution = {name: options.given[name] for name in EXECUTION if name in options.given}
+    return ("run_experiment.py",), {**flags, **execution}
+
+
+def texts(values: Mapping[str, Any]) -> list[str]:
+    """Flags as they are written on a command line."""
+    return [
+        f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in values.items()
+    ]
+
+
+def differences(settings: Any, base: Any) -> dict[str, Any]:
+    """The settings that differ from a preset and can be given as flags."""
+    found = {name: getattr(settings, name) for name in SETTINGS}
+    return {
+        name: value
+        for name, value in found.items()
+        if value not in (None, "") and value != getattr(base, name)
+    }
+
+
+def _others(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Flags that are no settings, such as an algorithm's own."""
+    known = (*SETTINGS, *EXECUTION, *_PLACES, *_OWN, "task")
+    return {name: value for name, value in flags.items() if name not in known}
+
+
+def _of_algorithm(given: Mapping[str, Any], algo: str) -> dict[str, Any]:
+    """Without the hyperparameters of other algorithms."""
+    foreign = {
+        f"{name}_{field.name}"
+        for name, algorithm in registry.ALGORITHMS.items()
+        for field in dataclasses.fields(algorithm.params)
+        if name != algo
+    }
+    return {name: value for name, value in given.items() if name not in foreign}
+
+
+def _task(name: str) -> Any:
+    if name not in tasks.TASKS:
+        raise ValueError(f"task must be one of {sorted(tasks.TASKS)}. Received: task={name!r}")
+    return tasks.TASKS[name]
+
+
+def _is_embedded(task: Any, options: Options) -> bool:
+    """Whether a task's data will be embedded, which the paper's scale does not take."""
+    data = options.given.get("data", "auto")
+    if data not in experiments.DATA:
+        raise ValueError(f"data must be one of {experiments.DATA}. Received: data={data!r}")
+    if task.generate is not None or data == "tfds":
+        return False
+    if data == "auto" and task.is_prepared(options.given.get("data_dir")):
+        return False
+    if options.scale == 1:
+        raise ValueError(
+            "scale=1 must have the real data: --data=tfds downloads them, --data_dir names a "
+            "folder where they are prepared; a smaller --scale runs on embedded data. "
+            f"Received: no real data of {task.name}"
+        )
+    return True
+
+
+def inputs_of(task: Any) -> Any:
+    """What a model needs to know of a task's data."""
+    kind = "int32" if task.demo.model in experiments.TOKEN_MODELS else "uint8"
+    return types.SimpleNamespace(
+        input_shape=task.input_shape,
+        num_classes=task.num_classes,
+        x_dtype=np.dtype("float32" if task.generate else kind),
+    )
+
+
+def _run(planned: PlannedRow, seed: int, folder: pathlib.Path) -> Run:
+    row = planned.row
+    place = folder / row.id / f"seed-{seed}"
+    arguments = [*planned.program, *texts({**planned.flags, "seed": seed, "output_dir": place})]
+    log = folder / "logs" / f"{row.id}-seed-{seed}.log"
+    experiment = dataclasses.replace(planned.experiment, seed=seed)
+    return Run(row, seed, tuple(arguments), place, log, experiment, planned.is_embedded)

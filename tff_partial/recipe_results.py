@@ -1,0 +1,88 @@
+"""What the runs of a recipe came to, beside the paper's numbers.
+
+For metrics `..._to_target` a row may have several targets: all of them are read from the same run's
+metrics.csv.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from tff_partial import compare, results
+from tff_partial.recipe_plan import Plan, Run
+from tff_partial.recipe_schema import Metric
+
+
+def is_finished(run: Run) -> bool:
+    """Whether nothing is left to do of a run."""
+    if (run.folder / "similarity.csv").is_file():
+        return True
+    summary = read_summary(run.folder)
+    return summary.get("rounds") == run.rounds and (run.folder / "weights.npz").is_file()
+
+
+def read_summary(folder: pathlib.Path) -> dict[str, Any]:
+    """A run's summary.json; empty if there is none."""
+    try:
+        return json.loads((folder / "summary.json").read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def measure(folder: pathlib.Path, metric: Metric, target: Optional[float]) -> Optional[float]:
+    """The metric of a finished run, in its unit; None where a target was not reached."""
+    if not metric.name.endswith("_to_target"):
+        value = read_summary(folder).get(metric.name)
+        return 100 * value if metric.unit == "%" and value is not None else value
+    rows = results.read_metrics(str(folder))
+    reached = None if target is None else compare.rounds_to(rows, target)
+    if metric.name == "rounds_to_target" or reached is None:
+        return reached
+    return sum(row["simulated_seconds"] for row in rows if row["round"] <= reached)
+
+
+def table(plan: Plan) -> str:
+    """A row of the recipe a line: the paper's number and ours, as far as runs are finished."""
+    by_row: dict[str, list[Run]] = {row.id: [] for row in plan.rows}
+    for run in plan.runs:
+        if is_finished(run):
+            by_row[run.row.id].append(run)
+    lines = [("row", "paper", "ours", "seeds")]
+    for row in plan.rows:
+        runs = by_row[row.id]
+        lines.append((row.label, row.paper.text, _ours(plan.recipe.metric, runs), str(len(runs))))
+    label, unit = plan.recipe.metric.label, plan.recipe.metric.unit
+    return f"{plan.recipe.name}: {label}{f', {unit}' if unit else ''}\n\n{aligned(lines)}"
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of texts as columns."""
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    padded = [[text.ljust(width) for text, width in zip(line, widths)] for line in lines]
+    return "\n".join("  ".join(line).rstrip() for line in padded)
+
+
+def _ours(metric: Metric, runs: Sequence[Run]) -> str:
+    if not runs:
+        return "-"
+    targets = [target for target, _ in runs[0].row.paper.targets]
+    if not targets:
+        own = runs[0].experiment.settings.target_accuracy
+        return _spread([measure(run.folder, metric, own) for run in runs])
+    found: Mapping[float, str] = {
+        target: _spread([measure(run.folder, metric, target) for run in runs]) for target in targets
+    }
+    return ", ".join(f"{100 * target:g} %: {text}" for target, text in found.items())
+
+
+def _spread(values: Sequence[Optional[float]]) -> str:
+    """Mean and standard deviation; `*` if it was not reached with a seed."""
+    found = [value for value in values if value is not None]
+    if len(found) < len(values):
+        return "*"
+    mean = f"{statistics.mean(found):.6g}"
+    return f"{mean} ± {statistics.stdev(found):.2g}" if len(found) > 1 else mean
