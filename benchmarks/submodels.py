@@ -59,7 +59,7 @@ def build_training(spec: Any, rate: str, record: Any, **local: Any) -> Callable[
     small = submodel_process.create_submodel(spec, rate, scaler=True).spec.instantiate()
     settings = local_training.LocalTraining(batch_size=BATCH, momentum=0.9, **local)
     train = local_training.build(small, parts.everything(small), settings)
-    initial = tf.nest.map_structure(lambda v: v.read_value(), small.weights)
+    initial = tf.nest.map_structure(lambda v: tf.random.uniform(v.shape, 0.0, 0.1), small.weights)
 
     @tf.function
     def run() -> Any:
