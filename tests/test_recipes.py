@@ -18,6 +18,7 @@ from tff_partial import (
     recipe_schema,
     recipes,
     schedules,
+    similarity,
     tiers,
 )
 
@@ -84,6 +85,19 @@ def test_every_run_builds_and_its_flags_say_all_of_it(name, scale, data):
             assert field == "source" or is_left_over or built[field] == value, (run.row.id, field)
         assert run.experiment.algo == paper.algo
         assert run.experiment.params == paper.params
+
+
+@pytest.mark.parametrize("name", ["embracing/figure1", "embracing/figure3"])
+@pytest.mark.parametrize(("scale", "data"), [(1.0, "tfds"), (0.1, "embedded")])
+def test_analyses_are_what_their_command_makes_of_the_flags(name, scale, data):
+    for run in plan(name, scale, data=data).runs:
+        flag, module, *words = run.arguments
+        assert (flag, module) == ("-m", "tff_partial.similarity")
+        built = similarity.create_experiment(similarity.parse(words)).settings
+        wanted = run.experiment.settings
+        for field in ("model", "partition", "clients", "rounds", "local_steps", "learning_rate"):
+            assert getattr(built, field) == getattr(wanted, field), field
+        assert wanted.rounds == (100 if scale == 1 else 10)
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in TRAINED])

@@ -179,6 +179,8 @@ def _of_row(recipe: Recipe, row: Row, options: Options, build: Build) -> Planned
     if not is_embedded and task is paper.task:
         flags |= {"preset": "paper", "paper": row.settings["paper"]}
         base = task.papers[row.settings["paper"]]
+    if recipe.kind == "analysis":  # whose own presets have other numbers of them
+        flags |= {"clients": settings.clients, "rounds": settings.rounds}
     flags |= differences(settings, base) | _others(row.settings)
     flags |= _others(_of_algorithm(options.given, paper.algo))
     experiment = build(texts(flags))
