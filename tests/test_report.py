@@ -213,7 +213,7 @@ def test_data_that_are_not_the_real_set_are_marked_in_every_table_and_figure(res
         for line in table:
             assert (MARK in line["row"]) == ("strong" not in line["row"].split())
     main_part = html.partition("<main>")[2].partition("<script")[0]
-    captions = re.findall(r'<p class="caption">(.*?)</p>', main_part)
+    captions = re.findall(r'<p class="caption"[^>]*>(.*?)</p>', main_part)
     figures = re.findall(r"<figcaption>(.*?)</figcaption>", main_part)
     assert (len(captions), len(figures)) == (5, 2)
     assert all(MARK in caption for caption in [*captions[1:], *figures])
@@ -260,6 +260,17 @@ def test_long_curves_are_thinned_and_values_that_are_no_numbers_left_out(results
     assert (points["rounds"][0], points["rounds"][-1]) == (1, 1000)
     assert "discrepancy" not in curve["quantities"]
     page.render([section])
+
+
+def test_of_many_curves_some_are_shown_at_first_and_a_command_of_all_rows_stands_once(results):
+    folder = write_recipe(results, [row(f"row{i}", 1.0) for i in range(20)])
+    for i in range(20):
+        write_run(folder / f"row{i}" / "seed-0", [0.5])
+    text, html = of(results)
+    pressed = re.findall(r'class="key" aria-pressed="(\w+)"', html)
+    assert pressed == ["true"] * page.FIRST_SHOWN + ["false"] * (20 - page.FIRST_SHOWN)
+    assert text.count("python run_experiment.py") == html.count("python run_experiment.py") == 1
+    assert "method" not in tables(text)[0][0]  # it stands in the label
 
 
 HOSTILE = '</script><script>alert("1")</script><img src=x onerror=alert(2)> | `x` **b** & $scripts'

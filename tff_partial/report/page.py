@@ -148,7 +148,7 @@ def _table_frame(
         for head, text in zip(heads, is_text)
     )
     return (
-        f'<div class="table"><p class="caption">{caption}</p>'
+        f'<div class="table"><p class="caption" aria-hidden="true">{caption}</p>'
         f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
         f'<table><caption class="unseen">{caption}</caption>'
         f"<thead><tr>{columns}</tr></thead><tbody>{''.join(lines)}</tbody></table></div></div>"
