@@ -18,11 +18,11 @@ from tff_partial.recipe_schema import Metric
 
 
 def is_finished(run: Run) -> bool:
-    """Whether nothing is left to do of a run."""
+    """Whether nothing is left to do of a run: the curves are the last that it writes."""
     if (run.folder / "similarity.csv").is_file():
         return True
-    summary = read_summary(run.folder)
-    return summary.get("rounds") == run.rounds and (run.folder / "weights.npz").is_file()
+    files = all((run.folder / name).is_file() for name in ("weights.npz", "curves.png"))
+    return files and read_summary(run.folder).get("rounds") == run.rounds
 
 
 def read_summary(folder: pathlib.Path) -> dict[str, Any]:

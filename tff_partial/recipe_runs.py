@@ -24,7 +24,7 @@ from typing import Any, Optional
 
 from tff_partial import exact_tables, recipe_document, recipe_plan, recipe_results
 
-_POLL_SECONDS = 0.2
+_POLL_SECONDS, _REFRESH_SECONDS = 0.2, 5.0
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Runs in the child: asks for SIGTERM when the parent is gone, then becomes the run.
 _LAUNCHER = """
@@ -162,6 +162,7 @@ class _Progress:
     def __init__(self, runs: Sequence[recipe_plan.Run]) -> None:
         self._runs = runs
         self._done = {run.name: _rounds_done(run) for run in runs}
+        self._shown = 0.0
 
     def __enter__(self) -> _Progress:
         import tqdm
@@ -178,11 +179,15 @@ class _Progress:
         for run in self._runs:
             if run.name in running:
                 self._done[run.name] = _rounds_done(run)
+        done, now = sum(self._done.values()), time.monotonic()
+        if done == self._bar.n and now - self._shown < _REFRESH_SECONDS:
+            return
+        self._shown = now
         finished = sum(self._done[run.name] >= run.rounds for run in self._runs)
         names = ", ".join(running) if len(running) < len(self._runs) else ""
         self._bar.set_postfix_str(f"{finished}/{len(self._runs)} runs; {names}", refresh=False)
         # A run that goes on repeats what followed its checkpoint: the bar may go back.
-        self._bar.update(sum(self._done.values()) - self._bar.n)
+        self._bar.update(done - self._bar.n)
 
 
 def _rounds_done(run: recipe_plan.Run) -> int:
