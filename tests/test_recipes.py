@@ -306,9 +306,9 @@ def test_given_flags_apply_to_every_row_and_are_noted():
         assert built.learning_rate == "0.4,16:0.04,18:0.004"
         assert "--client_parallelism=1" in run.arguments
     assert found.runs[1].experiment.settings.tiers == "strong:2,moderate:2,weak:12"
-    notes = found.document["notes"]
-    assert any("--rounds=20 --partition=dirichlet:1 --task=mnist" in note for note in notes)
-    assert "Embedded data stand for mnist, not the real set." in notes
+    given = {"rounds": 20, "partition": "dirichlet:1", "task": "mnist", "clients": 16}
+    assert found.document["given"] == {**given, "model": "mlp_200"}
+    assert "Embedded data stand for mnist, not the real set." in found.document["notes"]
     assert "/somewhere" not in str(found.document)
     assert "parallelism" not in str(found.document)
 

@@ -190,6 +190,56 @@ def test_tiers_and_capacity(results):
     assert weak["training accuracy, %"] == "25.00 ± 0.00"
 
 
+def test_drawn_capacities_are_tiers_with_their_share(results):
+    extra = {"clients_1/2": 1, "clients_1/16": 3}
+    extra |= {"train_accuracy_1/2": 0.5, "train_accuracy_1/16": 0.25}
+    write_run(results / "a", [0.5], extra=extra, capacities="1/2:0.2,1/16:0.8", algo="feddse")
+    _, (half, sixteenth) = tables(of(results)[0])
+    assert (half["tier"], half["clients"], half["clients a round"]) == ("1/2", "20 % of draws", "1")
+    assert sixteenth["clients"] == "80 % of draws"
+    assert sixteenth["training accuracy, %"] == "25.00"
+
+
+def test_flags_beside_the_scale_are_said_and_tell_recipes_apart(results):
+    given = {"clients": 32, "augment": True}
+    for folder, partition in ((results / "one", "dirichlet:1"), (results / "other", "iid")):
+        changes = {**given, "partition": partition}
+        write_recipe(folder, [row("case1", 50.0)], scale=1.0, given=changes)
+    text, html = of(results)
+    titles = re.findall("^## (.*)$", text, re.MULTILINE)
+    assert [title.rpartition(" ")[2] for title in titles] == [
+        "(partition=dirichlet:1)",
+        "(partition=iid)",
+    ]
+    flags = "--clients=32 --augment=true --partition=iid"
+    assert f"Changed beside the scale, for all rows: {flags}." in text
+    assert "a tenth of the rounds" not in text  # nothing was shrunk by the rule
+    assert "higher is better; scale 1 with changes" in text
+    assert '<td class="text">1 with changes</td>' in html
+
+
+def test_remarks_stand_below_the_tables_of_their_recipe(results, tmp_path, capsys):
+    for folder in (results / "one", results / "other"):
+        write_recipe(folder, [row("case1", 50.0)])
+    write_recipe(results / "one", [row("case1", 50.0)], "fedumf/table1")
+    remarks = tmp_path / "remarks"
+    (remarks / "embracing").mkdir(parents=True)
+    (remarks / "introduction.md").write_text("See [others](others.md).\n")
+    (remarks / "embracing" / "table3.md").write_text("First, `a < b`.\n\nSecond.\n")
+    output = tmp_path / "out"
+    flags = [str(results), f"--remarks={remarks}", f"--output={output}"]
+    assert main([*flags, "--markdown"]) == 0
+    text = output.read_text()
+    assert text.index("[others](others.md)") < text.index("## embracing")
+    assert text.count("First, `a < b`.\n\nSecond.\n\n") == 1
+    assert text.rindex("## embracing") < text.index("Second.") < text.index("## fedumf")
+    assert main(flags) == 0
+    assert '<p class="remark">First, <code>a &lt; b</code>.</p>' in output.read_text()
+    capsys.readouterr()
+    assert main([str(results), "--remarks=missing"]) == 2
+    assert capsys.readouterr().err == "error: remarks must be a folder. Received: missing\n"
+
+
 @pytest.mark.parametrize("is_real", [True, False, None])
 @pytest.mark.parametrize("data", ["embedded: digits", "real: mnist 3.0.1", "mine"])
 def test_what_config_says_of_the_data_counts_and_words_where_it_says_nothing(

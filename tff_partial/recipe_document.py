@@ -33,9 +33,6 @@ def create(
     commands = {found.row.id: found.command for found in planned}
     embedded = sorted({p.experiment.task.name for p in planned if p.is_embedded})
     notes = [*recipe.notes]
-    if given:
-        words = " ".join(f"--{name}={value}" for name, value in given.items())
-        notes.append(f"Given on the command line: {words}")
     notes += [f"Embedded data stand for {name}, not the real set." for name in embedded]
     own = f"python run_experiment.py --recipe={recipe.name}"
     return {

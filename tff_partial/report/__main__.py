@@ -1,7 +1,7 @@
 """Results as one page to read and to pass on, or as Markdown.
 
     python -m tff_partial.report results/ --output=report.html
-    python -m tff_partial.report results/ --markdown --output=docs/results.md
+    python -m tff_partial.report results/ --markdown --remarks=docs/remarks --output=docs/results.md
 
 The page needs no network and no other file. See docs/report.md.
 """
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from tff_partial import results
-from tff_partial.report import markdown, page, sections
+from tff_partial.report import markdown, page, remarks, sections
 from tff_partial.report.runs import ReportError
 
 PAGE = "report.html"
@@ -32,12 +32,17 @@ def main(argv: Sequence[str]) -> int:
         "--output", help=f"file to write; default: {PAGE}, or the terminal with --markdown"
     )
     parser.add_argument("--markdown", action="store_true", help="tables as Markdown, no curves")
+    parser.add_argument(
+        "--remarks",
+        help="folder of what is said of a recipe's figures, <paper>/<name>.md, and introduction.md",
+    )
     flags = parser.parse_args(argv)
     output = flags.output if flags.output is not None or flags.markdown else PAGE
     try:
         _check_output(output)
-        found = sections.find(flags.folders)
-        text = markdown.render(found) if flags.markdown else page.render(found)
+        found = remarks.add(sections.find(flags.folders), flags.remarks)
+        introduction = remarks.read(flags.remarks, "introduction")
+        text = markdown.render(found, introduction) if flags.markdown else page.render(found)
         _write(output, text)
     except ReportError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)

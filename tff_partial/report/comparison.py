@@ -34,7 +34,7 @@ def compared(section: Section, metric: Metric) -> Table:
     if has_targets:
         heads.insert(1, "target, %")
     how = "" if section.kind == "runs" else f"; {KINDS[section.kind]}"
-    scale = "" if section.scale is None else f"; scale {section.scale:g}"
+    scale = "" if section.scale is None else f"; scale {section.scale_text}"
     label = metric.label[:1].upper() + metric.label[1:]
     caption = f"{label}{better[metric.higher_is_better]}{scale}{how}"
     return Table(caption, tuple(heads), tuple(lines))

@@ -19,9 +19,9 @@ INTRODUCTION = (
 _SPECIAL = re.compile(r"([\\`*\[\]|~])|(?<!\w)(_)|(_)(?!\w)")
 
 
-def render(sections: Sequence[Section]) -> str:
-    """The document as text."""
-    parts = ["# Results", INTRODUCTION, *map(_section, sections)]
+def render(sections: Sequence[Section], introduction: str = "") -> str:
+    """The document as text; the introduction is Markdown of the user's own."""
+    parts = ["# Results", INTRODUCTION, *filter(None, [introduction]), *map(_section, sections)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -35,6 +35,7 @@ def escape(text: str) -> str:
 def _section(section: Section) -> str:
     parts = [f"## {escape(section.name)}", _marked(" ".join(section.facts))]
     parts += [_table(table, section) for table in tables.of_section(section)]
+    parts += section.remarks
     parts += ["\n".join(f"- {escape(note)}" for note in section.notes), _commands(section)]
     return "\n\n".join(filter(None, parts))
 

@@ -86,7 +86,7 @@ def _overview(sections: Sequence[Section]) -> str:
         done = sum(bool(row.finished) for row in section.rows)
         cells = (
             f"{done} of {len(section.rows)}",
-            "–" if section.scale is None else f"{section.scale:g}",
+            section.scale_text or NONE,
             _marked("; ".join(section.data)) or "–",
             _text(section.paper) or "–",
         )
@@ -102,6 +102,11 @@ def _marked(text: str) -> str:
     return _text(text).replace(NOT_REAL, MARK)
 
 
+def _with_code(text: str) -> str:
+    """The text in HTML, what stands in backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", _text(text))
+
+
 def _mark(section: Section) -> str:
     """For captions: the data, where they are not the real set."""
     return "" if section.is_real else f". Data: {_marked('; '.join(section.data))}"
@@ -109,6 +114,7 @@ def _mark(section: Section) -> str:
 
 def _section(index: int, section: Section, figure: Any) -> str:
     notes = "".join(f"<li>{_text(note)}</li>" for note in section.notes)
+    remarks = [f'<p class="remark">{_with_code(text)}</p>' for text in section.remarks]
     found = tables.of_section(section)
     return "\n".join(
         [
@@ -118,6 +124,7 @@ def _section(index: int, section: Section, figure: Any) -> str:
             *[_table(table, section) for table in found[:1]],
             _figure(index, figure, section),
             *[_table(table, section) for table in found[1:]],
+            *remarks,
             f'<ul class="notes">{notes}</ul>' if notes else "",
             _commands(section),
             "</section>",

@@ -48,7 +48,9 @@ class Section:
       kind: One of KINDS.
       scale, scale_rule: What part of the paper's setting it was run at, and how it was reduced.
       metric: What is compared with the paper; None for single runs.
+      given: Flags beside the scale, which replace what it makes of the paper's settings.
       notes: Sentences below the tables.
+      remarks: Paragraphs below the tables, on what came out.
     """
 
     title: str
@@ -59,20 +61,32 @@ class Section:
     scale: Optional[float] = None
     scale_rule: str = ""
     metric: Optional[Metric] = None
+    given: Mapping[str, str] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return f"{self.recipe}: {self.title}" if self.recipe else self.title
 
     @property
+    def scale_text(self) -> str:
+        """The scale; not a bare number where flags changed more than it says."""
+        if self.scale is None:
+            return ""
+        changed = " with changes" if self.given else ""
+        return f"{self.scale:g}{changed}"
+
+    @property
     def facts(self) -> tuple[str, ...]:
         """What stands below the heading."""
-        rule = f" ({self.scale_rule})" if self.scale_rule else ""
+        rule = f" ({self.scale_rule})" if self.scale_rule and self.scale != 1 else ""
+        flags = " ".join(f"--{name}={value}" for name, value in self.given.items())
         found = (
             self.paper,
             KINDS[self.kind] if self.kind != "runs" else "",
             "" if self.scale is None else f"scale {self.scale:g} of the paper's setting{rule}",
+            f"changed beside the scale, for all rows: {flags}" if flags else "",
             f"data: {'; '.join(self.data)}" if self.data else "",
         )
         return tuple(f"{fact[:1].upper()}{fact[1:]}." for fact in found if fact)
@@ -97,7 +111,8 @@ def read(root: str, folder: str) -> Section:
     path = os.path.join(folder, RECIPE)
     content = runs.read_json(path)
     try:
-        other_task = "task" in _object(content, "given", {})
+        given = _object(content, "given", {})
+        other_task = "task" in given
         rows = tuple(_row(root, folder, row, other_task) for row in _list(content, "rows"))
         kind = _kind(content)
         return Section(
@@ -110,6 +125,7 @@ def read(root: str, folder: str) -> Section:
             scale=None if kind == "exact" else _number(content, "scale"),
             scale_rule=_text(content, "scale_rule", ""),
             metric=_metric(_object(content, "metric")),
+            given={str(name): commands.text_of(value) for name, value in given.items()},
             notes=tuple(str(note) for note in _list(content, "notes", [])),
         )
     except _Malformed as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,8 @@ def find(roots: Sequence[str]) -> list[Section]:
             else:
                 shown = commands.shown_folder(root, folder)
                 singles.setdefault(os.path.realpath(folder), runs.read_run(folder, shown))
-    found.sort(key=lambda section: (section.recipe, -(section.scale or 0.0)))
+    found.sort(key=lambda section: (section.recipe, -(section.scale or 0.0), str(section.given)))
+    found = _told_apart(found)
     found += group(list(singles.values()))
     if not found:
         raise ReportError(
@@ -40,6 +42,24 @@ def find(roots: Sequence[str]) -> list[Section]:
             f"Received: {', '.join(roots)}"
         )
     return found
+
+
+def _told_apart(found: Sequence[Section]) -> list[Section]:
+    """Recipes that were run more than once have in their title what they differ in."""
+    return [
+        dataclasses.replace(section, title=f"{section.title} ({differs})")
+        if (differs := _differences(section, [o for o in found if o.recipe == section.recipe]))
+        else section
+        for section in found
+    ]
+
+
+def _differences(section: Section, same: Sequence[Section]) -> str:
+    names = dict.fromkeys(name for each in same for name in each.given)
+    differs = [name for name in names if len({each.given.get(name) for each in same}) > 1]
+    scales = len({each.scale for each in same}) > 1
+    words = [f"scale {section.scale:g}"] if scales and section.scale is not None else []
+    return ", ".join([*words, *(f"{n}={section.given[n]}" for n in differs if n in section.given)])
 
 
 def _walk(root: str) -> list[tuple[str, str]]:

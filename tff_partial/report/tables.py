@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from tff_partial import run_statistics
+from tff_partial import capacities, run_statistics
 from tff_partial.report import analysis, cells, comparison, formats
 from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.recipes import Section
@@ -21,7 +22,7 @@ def of_section(section: Section) -> list[Table]:
         found.append(analysis.similarity(section))
     if any(run.rows for run in runs):
         found.append(costs(section))
-        if any(run.settings.get("tiers") for run in runs):
+        if any(run.settings.get("tiers") or run.settings.get("capacities") for run in runs):
             found.append(tier_overview(section))
     return found
 
@@ -86,13 +87,10 @@ def tier_overview(section: Section) -> Table:
 
 
 def _tier_lines(row: Row) -> list[Line]:
-    settings = row.counted[0].settings
-    text = settings.get("tiers") or f"strong:{settings.get('clients', 1)}"
     found = row.spread_of("average_capacity")
     capacity = formats.NONE if found is None else formats.significant(found.mean)
     lines = []
-    for tier in text.split(","):
-        name, _, count = tier.rpartition(":")
+    for name, count in _tiers(row.counted[0].settings).items():
         accuracy = row.spread_of(f"train_accuracy_{name}")
         line = (
             Cell(capacity),
@@ -103,6 +101,16 @@ def _tier_lines(row: Row) -> list[Line]:
         )
         lines.append(Line(row.label, line, row.is_real))
     return lines
+
+
+def _tiers(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Tier -> its clients; where capacities are drawn, rate -> how often."""
+    if settings.get("capacities"):
+        shares = capacities.parse(settings["capacities"])
+        return {name: f"{cells.PERCENT * share:.3g} % of draws" for name, share in shares.items()}
+    text = settings.get("tiers") or f"strong:{settings.get('clients', 1)}"
+    pairs = [tier.rpartition(":") for tier in text.split(",")]
+    return {name: count for name, _, count in pairs}
 
 
 def _mean_column(row: Row, column: str) -> str:

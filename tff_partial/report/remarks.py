@@ -1,0 +1,46 @@
+"""What somebody says of a recipe's figures, kept apart from the figures, which are made anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Sequence
+from typing import Optional
+
+from tff_partial.report.recipes import Section
+from tff_partial.report.runs import ReportError
+
+
+def read(folder: Optional[str], name: str) -> str:
+    """The text of `<folder>/<name>.md`; empty if there is none, or no folder.
+
+    Raises:
+      ReportError: If the folder is none, or the file cannot be read.
+    """
+    if folder is None:
+        return ""
+    if not os.path.isdir(folder):
+        raise ReportError(f"remarks must be a folder. Received: {folder}")
+    try:
+        with open(os.path.join(folder, f"{name}.md"), encoding="utf-8") as file:
+            return file.read().strip()
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        raise ReportError(f"remarks must be texts in UTF-8. Received: {error}") from error
+
+
+def add(sections: Sequence[Section], folder: Optional[str]) -> list[Section]:
+    """The sections with their remarks; a recipe that was run more than once has them at its last.
+
+    Raises:
+      ReportError: As `read`.
+    """
+    last = {section.recipe: i for i, section in enumerate(sections) if section.recipe}
+    found = []
+    for i, section in enumerate(sections):
+        text = read(folder, section.recipe) if last.get(section.recipe) == i else ""
+        remarks = tuple(part for part in re.split(r"\n\s*\n", text) if part)
+        found.append(dataclasses.replace(section, remarks=remarks))
+    return found
