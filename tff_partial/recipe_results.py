@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import pathlib
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from tff_partial import compare, results
+from tff_partial import results, run_statistics
 from tff_partial.recipe_plan import Plan, Run
 from tff_partial.recipe_schema import Metric
 
@@ -38,11 +37,10 @@ def measure(folder: pathlib.Path, metric: Metric, target: Optional[float]) -> Op
     if not metric.name.endswith("_to_target"):
         value = read_summary(folder).get(metric.name)
         return 100 * value if metric.unit == "%" and value is not None else value
-    rows = results.read_metrics(str(folder))
-    reached = None if target is None else compare.rounds_to(rows, target)
-    if metric.name == "rounds_to_target" or reached is None:
-        return reached
-    return sum(row["simulated_seconds"] for row in rows if row["round"] <= reached)
+    cost = run_statistics.cost_to(results.read_metrics(str(folder)), target)
+    if cost is None:
+        return None
+    return cost.rounds if metric.name == "rounds_to_target" else cost.simulated_seconds
 
 
 def table(plan: Plan) -> str:
@@ -84,5 +82,8 @@ def _spread(values: Sequence[Optional[float]]) -> str:
     found = [value for value in values if value is not None]
     if len(found) < len(values):
         return "*"
-    mean = f"{statistics.mean(found):.6g}"
-    return f"{mean} ± {statistics.stdev(found):.2g}" if len(found) > 1 else mean
+    spread = run_statistics.spread(found)
+    if spread is None:
+        return "-"
+    mean = f"{spread.mean:.6g}"
+    return mean if spread.deviation is None else f"{mean} ± {spread.deviation:.2g}"
