@@ -153,7 +153,7 @@ class _Compiled:
             raise ValueError(f"expected a function. Received: {comp.type_signature}")
         # The compiler loses the Python containers of the type.
         self._parameter_type = comp.type_signature.parameter
-        self._result_type = comp.type_signature.result
+        self._release = values.Release(comp.type_signature.result)
         self._ingest = values.Ingest(self._parameter_type)
         with trace_lock:
             plan = planner.make_plan(compile_to_native(comp).to_building_block())
@@ -167,7 +167,7 @@ class _Compiled:
             found = cardinalities_utils.infer_cardinalities(arg, self._parameter_type)
             clients = found.get(tff.CLIENTS, clients)
         leaves = self._execution.run(arguments, clients)
-        return values.release(iter(leaves), self._result_type, clients)
+        return self._release(iter(leaves), clients)
 
 
 def compile_to_native(comp: Any) -> Any:

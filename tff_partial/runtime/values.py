@@ -4,10 +4,12 @@ Nothing is serialised. Tensors and data sets are passed by reference; an array t
 read-only view of the tensor that holds it, as the arrays of TFF's own runtime are read-only too.
 """
 
+import collections
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Callable, Optional
 
+import attrs
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -69,7 +71,7 @@ class Ingest:
         return [[] for _ in leaves_of_type(type_spec.member)]
 
     def _struct(self, value: Any, type_spec: Any) -> list[Any]:
-        values = tff.structure.to_elements(tff.structure.from_container(value))
+        values = _elements(value)
         types = tff.structure.to_elements(type_spec)
         if len(values) != len(types):
             raise TypeError(
@@ -99,6 +101,15 @@ class Ingest:
         return tf.data.experimental.to_variant(value)
 
 
+def _elements(value: Any) -> list[tuple[Optional[str], Any]]:
+    """The (name, element) pairs of a container; the shorter way for the usual ones."""
+    if type(value) is collections.OrderedDict:
+        return list(value.items())
+    if type(value) in (list, tuple):
+        return [(None, element) for element in value]
+    return tff.structure.to_elements(tff.structure.from_container(value))
+
+
 def _check_elements(spec: Any, type_spec: Any) -> None:
     element_type = computation_types.tensorflow_to_type(spec)
     # Names that are not in sorted order are ambiguous to tf.nest unless in an OrderedDict.
@@ -109,6 +120,8 @@ def _check_elements(spec: Any, type_spec: Any) -> None:
 
 def _tensor(value: Any, type_spec: Any) -> Any:
     dtype = type_spec.dtype.type
+    if type(value) is np.ndarray and (value.dtype, value.shape) == (dtype, type_spec.shape):
+        return value
     if isinstance(value, tf.Variable):
         value = value.read_value()
     if isinstance(value, tf.Tensor):
@@ -145,36 +158,62 @@ def to_tensor(value: Any, type_spec: Any) -> Any:
     return tf.convert_to_tensor(value, tf.as_dtype(type_spec.dtype.type))
 
 
-def release(leaves: Iterator[Any], type_spec: Any, clients: int) -> Any:
-    """The result for the user, from the values of its leaves.
+class Release:
+    """Makes the result for the user from the values of its leaves."""
 
-    Args:
-      leaves: as `Ingest` returns them; a leaf that all clients share may be a single value.
-      type_spec: the type with its Python containers.
-      clients: the number of clients.
+    def __init__(self, type_spec: Any):
+        """Takes the type with its Python containers."""
+        self._release = _releaser(type_spec)
 
-    Returns:
-      Containers as in the type with numpy values and data sets; a list for a value at CLIENTS.
-    """
+    def __call__(self, leaves: Iterator[Any], clients: int) -> Any:
+        """Returns containers as in the type with numpy values and data sets.
+
+        Args:
+          leaves: as `Ingest` returns them; a leaf that all clients share may be a single value.
+          clients: the number of clients; a value at CLIENTS is a list of so many.
+        """
+        return self._release(leaves, clients)
+
+
+def _releaser(type_spec: Any) -> Callable[[Iterator[Any], int], Any]:
+    """(Leaves, number of clients) -> result; types are looked into once, not for every client."""
     if isinstance(type_spec, tff.FederatedType):
+        member = _releaser(type_spec.member)
         if type_spec.all_equal:
-            return release(leaves, type_spec.member, clients)
-        columns = [next(leaves) for _ in leaves_of_type(type_spec.member)]
-        rows = (
-            zip(*(c if isinstance(c, list) else [c] * clients for c in columns))
-            if columns
-            else [()] * clients
-        )
-        return [release(iter(row), type_spec.member, clients) for row in rows]
+            return member
+        width = len(leaves_of_type(type_spec.member))
+        return lambda leaves, clients: [
+            member(iter(row), clients) for row in _rows(leaves, width, clients)
+        ]
     if isinstance(type_spec, tff.StructType):
-        fields = tff.structure.to_elements(type_spec)
-        struct = tff.structure.Struct(
-            [(name, release(leaves, field, clients)) for name, field in fields]
-        )
-        return type_conversions.type_to_py_container(struct, type_spec)
+        fields = [_releaser(field) for _, field in tff.structure.to_elements(type_spec)]
+        pack = _packer(type_spec)
+        return lambda leaves, clients: pack([field(leaves, clients) for field in fields])
     if isinstance(type_spec, tff.SequenceType):
-        return sequences.to_dataset(next(leaves), type_spec.element)
-    return _to_user(next(leaves), type_spec)
+        return lambda leaves, clients: sequences.to_dataset(next(leaves), type_spec.element)
+    return lambda leaves, clients: _to_user(next(leaves), type_spec)
+
+
+def _rows(leaves: Iterator[Any], width: int, clients: int) -> Any:
+    """The leaves of each client, from columns."""
+    columns = [next(leaves) for _ in range(width)]
+    if not columns:
+        return [()] * clients
+    return zip(*(c if isinstance(c, list) else [c] * clients for c in columns))
+
+
+def _packer(type_spec: Any) -> Callable[[list[Any]], Any]:
+    """Puts the elements of a struct into its container; TFF itself takes long for each."""
+    names = [name for name, _ in tff.structure.to_elements(type_spec)]
+    like = type_conversions.type_to_py_container(  # checks the type
+        tff.structure.Struct([(name, []) for name in names]), type_spec
+    )
+    container = type(like)
+    if hasattr(container, "_fields") or attrs.has(container):
+        return lambda elements: container(**dict(zip(names, elements)))
+    if names and names[0] is not None:
+        return lambda elements: container(zip(names, elements))
+    return container
 
 
 def to_numpy(value: Any) -> Any:
