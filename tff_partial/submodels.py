@@ -8,21 +8,35 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
-from tff_partial.channel_groups import Axes, Channels
+from tff_partial.channel_groups import Channels
 from tff_partial.channel_rules import CLASSES, Axis
 from tff_partial.lazy import tf
 
 Kept = Sequence[Any]
 
 
+def _unconverted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keeps AutoGraph away: there is nothing to convert, and it would take seconds a sub-model."""
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        return tf.autograph.experimental.do_not_convert(function)(*args)
+
+    return call
+
+
+@_unconverted
 def extract(channels: Channels, values: Sequence[Any], kept: Kept) -> list[Any]:
     """The part of each value (one for each variable) that belongs to channels that are kept."""
-    return [_extract(channels, v, axes, kept) for v, axes in zip(values, channels.axes)]
+    indices = _by_axis(channels, lambda axis: _indices(channels, axis, kept))
+    return [_gathered(v, [indices[a] for a in axes]) for v, axes in zip(values, channels.axes)]
 
 
+@_unconverted
 def restore(
     channels: Channels, values: Sequence[Any], kept: Kept, classes: Any = None
 ) -> tuple[list[Any], list[Any]]:
@@ -38,40 +52,49 @@ def restore(
       The values in full size, 0 elsewhere; and their weights, 1 where they are and 0 elsewhere,
       of size 1 along axes that are not sliced.
     """
-    full = [_restore(channels, v, axes, kept) for v, axes in zip(values, channels.axes)]
-    return full, [_weight(channels, axes, kept, classes) for axes in channels.axes]
+    places = _by_axis(channels, lambda axis: _places(channels, axis, kept))
+    masks = _by_axis(channels, lambda axis: _mask(channels, axis, kept, classes))
+    full = [_spread(v, [places[a] for a in axes]) for v, axes in zip(values, channels.axes)]
+    return full, [_weight([masks[a] for a in axes]) for axes in channels.axes]
 
 
-def _extract(channels: Channels, value: Any, axes: Axes, kept: Kept) -> Any:
-    for i, axis in enumerate(axes):
-        indices = _indices(channels, axis, kept)
-        if indices is not None:
-            value = tf.gather(value, indices, axis=i)
+def _by_axis(channels: Channels, function: Callable[[Any], Any]) -> dict[Any, Any]:
+    """Axis -> what the function makes of it, once for all variables that have such an axis."""
+    return {axis: function(axis) for axis in {a: None for axes in channels.axes for a in axes}}
+
+
+def _gathered(value: Any, indices: Sequence[Any]) -> Any:
+    for i, of_axis in enumerate(indices):
+        if of_axis is not None:
+            value = tf.gather(value, of_axis, axis=i)
     return value
 
 
-def _restore(channels: Channels, value: Any, axes: Axes, kept: Kept) -> Any:
-    for i, axis in enumerate(axes):
-        indices = _indices(channels, axis, kept)
-        if axis is None or indices is None:
-            continue
-        # What is left out is read from a slice of zeros at the end.
-        count, size = tf.size(indices), axis.repeat * channels.groups[axis.group].size
-        places = tf.tensor_scatter_nd_update(
-            tf.fill([size], count), indices[:, tf.newaxis], tf.range(count)
-        )
-        padding = [[0, int(j == i)] for j in range(len(axes))]
-        value = tf.gather(tf.pad(value, padding), places, axis=i)
+def _spread(value: Any, places: Sequence[Any]) -> Any:
+    for i, of_axis in enumerate(places):
+        if of_axis is not None:
+            padding = [[0, int(j == i)] for j in range(len(places))]
+            value = tf.gather(tf.pad(value, padding), of_axis, axis=i)
     return value
 
 
-def _weight(channels: Channels, axes: Axes, kept: Kept, classes: Any) -> Any:
-    weight = tf.ones([1] * len(axes))
-    for i, axis in enumerate(axes):
-        mask = _mask(channels, axis, kept, classes)
+def _weight(masks: Sequence[Any]) -> Any:
+    weight = tf.ones([1] * len(masks))
+    for i, mask in enumerate(masks):
         if mask is not None:
-            weight *= tf.reshape(mask, [-1 if j == i else 1 for j in range(len(axes))])
+            weight *= tf.reshape(mask, [-1 if j == i else 1 for j in range(len(masks))])
     return weight
+
+
+def _places(channels: Channels, axis: Optional[Axis], kept: Kept) -> Any:
+    """Where each channel of an axis is among those kept; others are read from a slice after."""
+    indices = _indices(channels, axis, kept)
+    if axis is None or indices is None:
+        return None
+    count, size = tf.size(indices), axis.repeat * channels.groups[axis.group].size
+    return tf.tensor_scatter_nd_update(
+        tf.fill([size], count), indices[:, tf.newaxis], tf.range(count)
+    )
 
 
 def _mask(channels: Channels, axis: Optional[Axis], kept: Kept, classes: Any) -> Any:
