@@ -29,8 +29,6 @@ BARS = {
 SELECTION_BAR = 0.15
 BATCH, STEPS = 16, 8
 CLIENT_EXAMPLES = {"preact_resnet18": 160, "four_conv_cnn": 500}
-# FedDSE, table 7: memory (MB), computation (GFLOPs), communication (MB).
-TABLE_7 = {"FedAvg": (569.67, 14.48, 44.59), "FedDSE": (188.17, 5.68, 16.17)}
 
 
 def create_spec(name: str) -> Any:
@@ -120,22 +118,11 @@ def selection(turns: int) -> None:
 
 
 def table7(turns: int) -> None:
-    from tff_partial import costs, submodel_process
+    from tff_partial import exact_tables, recipes
 
-    spec, batch = create_spec("preact_resnet18"), 8
-    small = submodel_process.create_submodel(spec, "1/3").spec
-    for label, model in (("FedAvg", spec), ("FedDSE", small)):
-        cost = costs.whole(model, batch)
-        numbers = 2 * cost.parameters + 2 * batch * cost.activations
-        memory, forward = 4 * numbers / 2**20, batch * cost.forward / 1e9
-        size = cost.bytes_up / 2**20
-        theirs = "{} MB, {} GFLOPs, {} MB".format(*TABLE_7[label])
-        print(f"{label}: {memory:.2f} MB, {forward:.2f} GFLOPs, {size:.2f} MB; paper: {theirs}")
-    print(
-        "Ours: memory 4 bytes of 2 p + 2 a, multiplications of a forward pass of the batch, bytes "
-        "that a client sends; 32x32 images. The paper's whole model is ImageNet's ResNet18 "
-        "(11,689,512 parameters, 1.81 G multiplications for 224x224)."
-    )
+    ours = exact_tables.feddse_table7()
+    for row in recipes.load("feddse/table7").rows:
+        print(f"{row.label}: {ours[row.id].text}; paper: {row.paper.text}")
 
 
 def main(argv: list[str]) -> int:

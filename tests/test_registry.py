@@ -64,6 +64,8 @@ ALGORITHMS = sorted(registry.ALGORITHMS)
 
 def build(name, local=None, batch_norm=True, **params):
     local = local or LocalTraining(steps=5, batch_size=4, learning_rate=0.1, momentum=0.5)
+    if registry.ALGORITHMS[name].has_tiers:  # as many as there are clients
+        params = {"tiers": registry.ALGORITHMS[name].params().tiers[:3], **params}
     return tiny.build(name, local, tiny.spec(batch_norm), **params)
 
 
