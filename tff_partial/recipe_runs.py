@@ -22,20 +22,10 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any, Optional
 
-from tff_partial import exact_tables, recipe_document, recipe_plan, recipe_results
+from tff_partial import children, exact_tables, recipe_document, recipe_plan, recipe_results
 
 _POLL_SECONDS, _REFRESH_SECONDS = 0.2, 5.0
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Runs in the child: asks for SIGTERM when the parent is gone, then becomes the run.
-_LAUNCHER = """
-import ctypes, os, signal, sys
-prctl = getattr(ctypes.CDLL(None), 'prctl', None)
-if prctl is not None:
-    prctl(1, signal.SIGTERM, 0, 0, 0)
-if os.getppid() != int(sys.argv[1]):
-    sys.exit('the parent process is gone')
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 
 
 def main(
@@ -130,9 +120,8 @@ def _start(run: recipe_plan.Run, jobs: int) -> Optional[subprocess.Popen]:
             return None
         if recipe_results.is_finished(run):
             return None
-        launcher = [sys.executable, "-c", _LAUNCHER, str(os.getpid()), sys.executable]
         return subprocess.Popen(
-            [*launcher, *_arguments(run, jobs)],
+            children.command([sys.executable, *_arguments(run, jobs)], signal.SIGTERM),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

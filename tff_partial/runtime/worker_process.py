@@ -14,6 +14,7 @@ How the worker is ended:
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,22 +26,12 @@ from typing import IO, Optional
 
 import grpc
 
+from tff_partial import children
+
 START_TIMEOUT = 30.0
 _STOP_TIMEOUT = 5.0
 _TAIL_BYTES = 2000
 _PROBE = "/tensorflow_federated.v0.ExecutorGroup/DisposeExecutor"
-
-# Runs in the child: `preexec_fn` is unsafe when the parent has threads, and TensorFlow
-# has many. The parent may be gone before prctl is called, hence the look at getppid.
-_LAUNCHER = """
-import ctypes, os, signal, sys
-prctl = getattr(ctypes.CDLL(None), 'prctl', None)
-if prctl is not None:
-    prctl(1, signal.SIGKILL, 0, 0, 0)
-if os.getppid() != int(sys.argv[1]):
-    sys.exit('the parent process is gone')
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 
 
 def binary_path() -> str:
@@ -192,7 +183,7 @@ def _start(command: Sequence[str], output: int) -> subprocess.Popen:
 
 
 def _popen(command: Sequence[str], output: int) -> subprocess.Popen:
-    launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *command]
+    launcher = children.command(command, signal.SIGKILL)
     return subprocess.Popen(
         launcher,
         stdin=subprocess.DEVNULL,
