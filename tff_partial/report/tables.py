@@ -12,6 +12,7 @@ from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row
 
 MEGABYTE = 1e-6
+_SELDOM = 0.01  # capacities that are drawn more seldom are not shown
 
 
 def of_section(section: Section) -> list[Table]:
@@ -104,10 +105,14 @@ def _tier_lines(row: Row) -> list[Line]:
 
 
 def _tiers(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Tier -> its clients; where capacities are drawn, rate -> how often."""
+    """Tier -> its clients; where capacities are drawn, rate -> how often, if not seldom."""
     if settings.get("capacities"):
         shares = capacities.parse(settings["capacities"])
-        return {name: f"{cells.PERCENT * share:.3g} % of draws" for name, share in shares.items()}
+        return {
+            name: f"{cells.PERCENT * share:.3g} % of draws"
+            for name, share in shares.items()
+            if share >= _SELDOM
+        }
     text = settings.get("tiers") or f"strong:{settings.get('clients', 1)}"
     pairs = [tier.rpartition(":") for tier in text.split(",")]
     return {name: count for name, _, count in pairs}
