@@ -193,9 +193,15 @@ def test_tiers_and_capacity(results):
 def test_drawn_capacities_are_tiers_with_their_share(results):
     extra = {"clients_1/2": 1, "clients_1/16": 3}
     extra |= {"train_accuracy_1/2": 0.5, "train_accuracy_1/16": 0.25}
-    write_run(results / "a", [0.5], extra=extra, capacities="1/2:0.2,1/4:0.004,1/16:0.8", algo="feddse")
+    write_run(
+        results / "a", [0.5], extra=extra, capacities="1/2:0.2,1/4:0.004,1/16:0.8", algo="feddse"
+    )
     _, (half, sixteenth) = tables(of(results)[0])
-    assert (half["tier"], half["clients"], half["clients a round"]) == ("1/2", "19.9 % of draws", "1")
+    assert (half["tier"], half["clients"], half["clients a round"]) == (
+        "1/2",
+        "19.9 % of draws",
+        "1",
+    )
     assert sixteenth["clients"] == "79.7 % of draws"
     assert sixteenth["training accuracy, %"] == "25.00"
 
