@@ -243,19 +243,23 @@ def _keras_of_tf2() -> Iterator[None]:
     LSTMs, and builds twice as many operations. What it asks is this one function.
 
     Recurrent layers then cache their variables, which TF 2 does in graphs only: they would never
-    see what is assigned to them.
+    see what is assigned to them. And their loops have 32 steps in flight: gradients of kernels, a
+    megabyte each in an LSTM of 256 units, pile up before they are added.
     """
     from keras.src import backend
     from keras.src.layers.rnn import rnn_utils
 
     compat = backend.tf.compat.v1
     asked = compat.executing_eagerly_outside_functions, rnn_utils.caching_device
+    while_loop = compat.while_loop
     compat.executing_eagerly_outside_functions = lambda: True
     rnn_utils.caching_device = lambda cell: None
+    compat.while_loop = lambda **given: while_loop(**{**given, "parallel_iterations": 1})
     try:
         yield
     finally:
         compat.executing_eagerly_outside_functions, rnn_utils.caching_device = asked
+        compat.while_loop = while_loop
 
 
 class _Seeds(random.Random):

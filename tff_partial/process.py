@@ -169,7 +169,9 @@ def _train_part(
     round_num: Any,
 ) -> tuple[Any, Any]:
     sums = train(weights, record, local.rate(round_num), gradient_fn)
-    return client_result(model, part, weights, record, weighting), sums
+    # The zeros of what is not trained would else be made first and held through all steps.
+    with tf.control_dependencies(tf.nest.flatten(sums)):
+        return client_result(model, part, weights, record, weighting), sums
 
 
 def build_client_work(

@@ -19,10 +19,36 @@ INTRODUCTION = (
 _SPECIAL = re.compile(r"([\\`*\[\]|~])|(?<!\w)(_)|(_)(?!\w)")
 
 
-def render(sections: Sequence[Section], introduction: str = "") -> str:
-    """The document as text; the introduction is Markdown of the user's own."""
-    parts = ["# Results", INTRODUCTION, *filter(None, [introduction]), *map(_section, sections)]
-    return "\n\n".join(parts) + "\n"
+def render(sections: Sequence[Section], introduction: str = "", kept: str = "") -> str:
+    """The document as text.
+
+    Args:
+      sections: What is shown.
+      introduction: Markdown of the user's own.
+      kept: An earlier document, whose parts stay unless a section is of the same recipe, scale,
+        changes and data.
+    """
+    new = [_section(section) for section in sections]
+    replaced = {_key(part) for part in new}
+    found = sorted([*(p for p in _parts(kept) if _key(p) not in replaced), *new], key=_order)
+    return "\n\n".join(["# Results", INTRODUCTION, *filter(None, [introduction]), *found]) + "\n"
+
+
+def _parts(document: str) -> list[str]:
+    """The parts of a document that `render` made."""
+    return [part.strip() for part in re.split(r"(?m)^(?=## )", document)[1:]]
+
+
+def _key(part: str) -> tuple[str, str]:
+    """Recipe or title, and what stands below the heading: `_section` writes both."""
+    heading, _, rest = part.partition("\n\n")
+    return heading.split(": ")[0], rest.partition("\n\n")[0]
+
+
+def _order(part: str) -> tuple[bool, str]:
+    """Recipes by name, then single runs as they come."""
+    name, _ = _key(part)
+    return ("/" not in name, name if "/" in name else "")
 
 
 def escape(text: str) -> str:
