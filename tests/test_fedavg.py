@@ -194,6 +194,18 @@ def test_every_variable_of_a_model_is_trained(name):
     assert all(moved), [n for n, m in zip(spec.variable_names, moved) if not m]
 
 
+def test_a_recurrent_layer_has_one_step_in_flight():
+    """With Keras's 32, gradients of kernels pile up before they are added."""
+    spec = model_spec.ModelSpec(lambda: models.create("bilstm", (12,), 2, 0.1), (12,), "int32")
+    with tf.Graph().as_default():
+        model = spec.instantiate()
+        forward = tf.function(lambda x: model.forward(x, training=True))
+        graph = forward.get_concrete_function(tf.TensorSpec([None, 12], tf.int32)).graph
+    functions = graph.as_graph_def().library.function
+    loops = [node for f in functions for node in f.node_def if node.op.endswith("While")]
+    assert {node.attr["parallel_iterations"].i for node in loops} == {1}
+
+
 def test_batch_norm_of_channels_that_4_does_not_divide():
     """With oneDNN, Grappler fuses batch norm and ReLU into an op that refuses such channels.
 

@@ -16,7 +16,7 @@ import run_experiment
 import tasks
 from tests.report_folders import row, write_recipe, write_run
 from tff_partial import run_statistics
-from tff_partial.report import commands, curves, formats, markdown, page, sections
+from tff_partial.report import commands, curves, formats, markdown, page, remarks, sections
 from tff_partial.report.__main__ import main
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -564,3 +564,10 @@ def test_config_of_a_run_says_whether_its_data_are_real(tmp_path):
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["execution"]["data_is_real"] is False
     assert "data_is_real" not in config["settings"]
+
+
+def test_documented_results_are_what_the_report_makes_of_their_runs():
+    found = remarks.add(sections.find([str(ROOT / "docs" / "runs")]), str(ROOT / "docs" / "remarks"))
+    document = (ROOT / "docs" / "results.md").read_text()
+    for section in found:
+        assert markdown.part(section) in document, section.name

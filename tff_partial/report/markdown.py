@@ -28,26 +28,26 @@ def render(sections: Sequence[Section], introduction: str = "", kept: str = "") 
       kept: An earlier document, whose parts stay unless a section is of the same recipe, scale,
         changes and data.
     """
-    new = [_section(section) for section in sections]
-    replaced = {_key(part) for part in new}
-    found = sorted([*(p for p in _parts(kept) if _key(p) not in replaced), *new], key=_order)
+    new = [part(section) for section in sections]
+    replaced = {_key(text) for text in new}
+    found = sorted([*(t for t in _parts(kept) if _key(t) not in replaced), *new], key=_order)
     return "\n\n".join(["# Results", INTRODUCTION, *filter(None, [introduction]), *found]) + "\n"
 
 
 def _parts(document: str) -> list[str]:
     """The parts of a document that `render` made."""
-    return [part.strip() for part in re.split(r"(?m)^(?=## )", document)[1:]]
+    return [text.strip() for text in re.split(r"(?m)^(?=## )", document)[1:]]
 
 
-def _key(part: str) -> tuple[str, str]:
-    """Recipe or title, and what stands below the heading: `_section` writes both."""
-    heading, _, rest = part.partition("\n\n")
+def _key(text: str) -> tuple[str, str]:
+    """Recipe or title, and what stands below the heading: `part` writes both."""
+    heading, _, rest = text.partition("\n\n")
     return heading.split(": ")[0], rest.partition("\n\n")[0]
 
 
-def _order(part: str) -> tuple[bool, str]:
+def _order(text: str) -> tuple[bool, str]:
     """Recipes by name, then single runs as they come."""
-    name, _ = _key(part)
+    name, _ = _key(text)
     return ("/" not in name, name if "/" in name else "")
 
 
@@ -58,7 +58,8 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", text)
 
 
-def _section(section: Section) -> str:
+def part(section: Section) -> str:
+    """A part of the document: heading, facts, tables, remarks, notes, commands."""
     parts = [f"## {escape(section.name)}", _marked(" ".join(section.facts))]
     parts += [_table(table, section) for table in tables.of_section(section)]
     parts += section.remarks
