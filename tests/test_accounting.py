@@ -90,6 +90,19 @@ def test_seconds_of_epochs():
     assert accounts.seconds(2) == pytest.approx(10 * (4 * 3 + 4 * (2 * 3 + 2)) / (4 * 30))
 
 
+def test_batches_that_are_not_full_and_clients_without_examples_cost_what_they_do():
+    accounts = accounts_of(
+        local=LocalTraining(epochs=1, batch_size=100), size_of=[50, 0, 2, 8].__getitem__
+    )
+    # One step each; 12 operations an example and 6 a step; the average client has 15 examples.
+    assert accounts.seconds(0) == pytest.approx(10 * (50 * 12 + 6) / (15 * 12 + 6))
+    assert accounts.seconds(1) == 0
+    steps = accounts_of(
+        local=LocalTraining(steps=3, batch_size=2), size_of=[5, 0, 3, 0].__getitem__
+    )
+    assert (steps.seconds(0), steps.seconds(1), steps.seconds(3)) == (10.0, 0.0, 0.0)
+
+
 def test_seconds_of_steps():
     accounts = accounts_of(local=LocalTraining(steps=3, batch_size=2))
     assert accounts.seconds(0) == accounts.seconds(3) == 10.0

@@ -68,18 +68,23 @@ def test_a_small_model_is_the_full_one_without_the_other_channels(name):
     check_small_equals_zeroed(spec_of(name))
 
 
+def sizes_of(channels, rate, rounding="ceil", **options):
+    return narrow_models.sizes(channels, narrow_models.rates(channels, rate, **options), rounding)
+
+
 @pytest.mark.parametrize("name", [name for name in models.NAMES if name not in WIDTHS])
 def test_a_small_model_has_the_shapes_of_the_builder_at_that_width(name, rate=0.3):
     spec = spec_of(name)
-    sizes = narrow_models.sizes(channel_groups.analyse(spec), rate, "floor")
+    sizes = sizes_of(channel_groups.analyse(spec), rate, "floor")
     built = spec_of(name, width=rate)
-    assert narrow_models.create(spec, sizes, rate).weights_type == built.weights_type
+    scalers = [rate] * len(sizes)
+    assert narrow_models.create(spec, sizes, scalers).weights_type == built.weights_type
 
 
 @pytest.mark.parametrize("normalization", ["static", "group", "none"])
 def test_other_normalizations_are_sliced_too(normalization):
     spec = spec_of("four_conv_cnn", 0.25, normalization)
-    sizes = narrow_models.sizes(channel_groups.analyse(spec), 0.5)
+    sizes = sizes_of(channel_groups.analyse(spec), 0.5)
     small, built = narrow_models.create(spec, sizes), spec_of("four_conv_cnn", 0.125, normalization)
     assert small.weights_type == built.weights_type
     groups = [
@@ -168,6 +173,20 @@ def test_channels_that_are_added_to_the_input_are_kept_whole():
     assert channels.axes[0] == (None,) * 4
 
 
+def test_a_reshape_is_narrowed():
+    def create():
+        layers = tf.keras.layers
+        parts = [layers.Conv2D(4, 3, padding="same"), layers.Reshape((64, 4)), layers.ReLU()]
+        return tf.keras.Sequential([*parts, layers.Reshape((256,)), layers.Dense(2)])
+
+    check_small_equals_zeroed(user_spec(create))
+
+
+class Reversed(tf.keras.layers.Conv2D):
+    def call(self, x):
+        return super().call(x)[..., ::-1]
+
+
 class Doubled(tf.keras.layers.Layer):
     def call(self, x):
         return tf.concat([x, x], -1)
@@ -183,6 +202,11 @@ class Doubled(tf.keras.layers.Layer):
         (lambda: tf.keras.layers.BatchNormalization(axis=1, name="odd"), "last axis"),
         (lambda: tf.keras.layers.Permute((3, 1, 2), name="odd"), "of no such kind"),
         (lambda: tf.keras.layers.Reshape((4, 4, 16), name="odd"), "flatten"),
+        (lambda: Reversed(4, 1, name="odd"), "a `call` of its own"),
+        (
+            lambda: tf.keras.layers.AveragePooling2D(data_format="channels_first", name="odd"),
+            "last axis",
+        ),
     ],
 )
 def test_a_layer_that_cannot_be_sliced_is_named(layer, why):
@@ -193,6 +217,72 @@ def test_a_layer_that_cannot_be_sliced_is_named(layer, why):
 
     with pytest.raises(ValueError, match=rf"Received: layer='odd'.*{why}"):
         channel_groups.analyse(user_spec(create))
+
+
+def shared_layer():
+    x = tf.keras.Input((6,))
+    left, right = (tf.keras.layers.Dense(5)(x) for _ in range(2))
+    odd = tf.keras.layers.Dense(4, name="odd")
+    return tf.keras.Model(x, tf.keras.layers.Add()([odd(left), odd(right)]))
+
+
+def given_state():
+    x = tf.keras.Input((6,))
+    state = tf.keras.layers.Dense(5)(x)
+    words = tf.keras.layers.Reshape((3, 2))(x)
+    return tf.keras.Model(x, tf.keras.layers.GRU(5, name="odd")(words, initial_state=state))
+
+
+def states_returned():
+    x = tf.keras.Input((6,))
+    words = tf.keras.layers.Reshape((3, 2))(x)
+    output, _, _ = tf.keras.layers.LSTM(5, return_state=True, name="odd")(words)
+    return tf.keras.Model(x, output)
+
+
+@pytest.mark.parametrize(
+    ("create_block", "why"),
+    [
+        (shared_layer, "used more than once"),
+        (given_state, "one input and one output"),
+        (states_returned, "one input and one output"),
+    ],
+)
+def test_a_layer_that_is_called_otherwise_than_its_rule_says_is_named(create_block, why):
+    def create():
+        return tf.keras.Sequential([create_block(), tf.keras.layers.Dense(2)])
+
+    with pytest.raises(ValueError, match=rf"Received: layer='odd'.*{why}"):
+        channel_groups.analyse(user_spec(create, (6,)))
+
+
+def test_what_is_computed_after_the_last_layer_is_an_error():
+    class Twice(tf.keras.layers.Layer):
+        def __init__(self):
+            super().__init__(name="odd")
+            self.dense = tf.keras.layers.Dense(2)
+
+        def call(self, x):
+            return 2.0 * self.dense(x)
+
+    def create():
+        return tf.keras.Sequential([tf.keras.layers.Dense(3), Twice()])
+
+    with pytest.raises(ValueError, match="Received: layer='odd'.*its output"):
+        channel_groups.analyse(user_spec(create, (6,)))
+
+
+def test_an_activation_may_be_used_again():
+    def create():
+        relu = tf.keras.layers.ReLU()
+        x = tf.keras.Input((6,))
+        y = relu(tf.keras.layers.Dense(4)(relu(tf.keras.layers.Dense(5)(x))))
+        return tf.keras.Sequential([tf.keras.Model(x, y), tf.keras.layers.Dense(2)])
+
+    channels = channel_groups.analyse(user_spec(create, (6,)))
+    assert [group.size for group in channels.groups] == [5, 4]
+    scored = [channels.outputs[i].group for i in channels.scored]
+    assert scored == [0, 1]
 
 
 def test_operations_outside_of_layers_are_an_error_that_names_the_next_layer():
@@ -223,16 +313,33 @@ def test_sizes(rate, rounding, expected):
         return tf.keras.Sequential([tf.keras.layers.Dense(m, name=f"fc{m}") for m in (7, 6, 3)])
 
     channels = channel_groups.analyse(user_spec(create, (4,)))
-    assert narrow_models.sizes(channels, rate, rounding) == expected
-    by_layer = narrow_models.sizes(channels, rate, rounding, layer_rates={"fc6": 0.5})
+    assert sizes_of(channels, rate, rounding) == expected
+    by_layer = sizes_of(channels, rate, rounding, layer_rates={"fc6": 0.5})
     assert by_layer == [expected[0], 3 if rate < 1 else 6]
     with pytest.raises(ValueError, match="Received: \\['fc9'\\]"):
-        narrow_models.sizes(channels, rate, rounding, layer_rates={"fc9": 0.5})
+        sizes_of(channels, rate, rounding, layer_rates={"fc9": 0.5})
+
+
+def test_rates_of_layers_may_name_blocks():
+    channels = channel_groups.analyse(spec_of("fedpmt_fcnn", 0.5))
+    layers, blocks = (
+        narrow_models.rates(channels, 0.5, layer_rates={name: 0.25})
+        for name in (channels.groups[0].layers[0], channels.template.blocks[0].name)
+    )
+    assert layers == blocks == [0.25, *[0.5] * (len(channels.groups) - 1)]
 
 
 def test_dense_only_keeps_convolutions_whole():
     channels = channel_groups.analyse(spec_of("femnist_cnn", 0.25))
-    assert narrow_models.sizes(channels, 0.5, dense_only=True) == [8, 16, 256]
+    assert sizes_of(channels, 0.5, dense_only=True) == [8, 16, 256]
+
+
+def test_the_scaler_leaves_layers_alone_that_are_kept_whole():
+    spec = spec_of("femnist_cnn", 0.25)
+    shares = narrow_models.rates(channel_groups.analyse(spec), 0.5, dense_only=True)
+    for scalers, expected in ((shares, 0), ([0.5] * 3, 2)):
+        small = narrow_models.create(spec, [8, 16, 256], scalers).instantiate()
+        assert len(small.layers_of(tf.keras.layers.Wrapper)) == expected
 
 
 @pytest.mark.parametrize("normalization", ["batch", "none"])
@@ -240,7 +347,7 @@ def test_the_scaler_divides_in_training_only(normalization):
     spec = spec_of("four_conv_cnn", 0.0625, normalization)
     sizes = [g.size for g in channel_groups.analyse(spec).groups]
     plain = narrow_models.create(spec, sizes).instantiate()
-    scaled = narrow_models.create(spec, sizes, 0.25).instantiate()
+    scaled = narrow_models.create(spec, sizes, [0.25] * len(sizes)).instantiate()
     full = spec.instantiate()
     for model in (plain, scaled):
         for v, w in zip((*model.trainable, *model.statistics), (*full.trainable, *full.statistics)):

@@ -1,5 +1,6 @@
 """From names and numbers to an experiment."""
 
+import numpy as np
 import pytest
 
 import models
@@ -51,3 +52,27 @@ def test_averaging_has_an_interval_on_every_task(task, algo):
     assert params.period() in (0, 1, 10)
     with pytest.raises(ValueError, match="Received: epochs=2"):
         experiment.create(task, algo, overrides={"local_epochs": 2})
+
+
+class _Clients:
+    """Client i has so many examples, all of them i."""
+
+    def __init__(self, sizes):
+        self._sizes, self.num_clients = sizes, len(sizes)
+
+    def client(self, i):
+        return np.full([self._sizes[i], 2], i), np.zeros(self._sizes[i])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "examples", "expected"),
+    [
+        ([50, 50, 50, 50], 40, [10, 10, 10, 10]),
+        ([50, 3, 0, 50], 43, [20, 3, 0, 20]),
+        ([2, 3, 0, 1], 43, [2, 3, 0, 1]),
+    ],
+)
+def test_examples_of_the_server_come_from_all_clients_alike(sizes, examples, expected):
+    found = experiment.mixed_examples(_Clients(sizes), 0, examples)
+    assert np.bincount(found[:, 0], minlength=4).tolist() == expected
+    assert len(experiment.mixed_examples(_Clients([5] * 100), 0, 10)) == 10

@@ -78,6 +78,19 @@ def test_equals_numpy_with_partial_participation_and_changing_rates(name):
     assert max(np.abs(a - b).max() for a, b in zip(running.weights(), initial)) > 0.1
 
 
+@pytest.mark.parametrize("name", STATEFUL)
+def test_a_round_without_uploads_leaves_server_and_model_as_they_were(name):
+    """All clients of a round may be too late."""
+    running = tiny.Rounds(tiny.build(name, local(), **PARAMS[name]), tiny.client_data())
+    running.next([0, 1])
+    before, kept = running.weights(), tf.nest.flatten(running.state.finalizer)
+    running.next([], [2])
+    for a, b in zip(running.weights(), before):
+        np.testing.assert_array_equal(a, b)
+    for a, b in zip(tf.nest.flatten(running.state.finalizer), kept):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("name", ["fedumf", "fedumf_feddc"])
 def test_training_two_cohorts_is_training_everybody_bit_for_bit(name):
     data = tiny.client_data((12, 7, 20, 9, 6, 15))

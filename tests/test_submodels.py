@@ -357,3 +357,31 @@ def test_distillation_moves_the_mean_towards_the_ensemble():
 def test_distillation_must_have_examples():
     with pytest.raises(ValueError, match="Received: distill=5"):
         tiny.build("feddse", LOCAL, NETS["dense"][1], tiers=TIERS, distill=5)
+
+
+def test_distillation_leaves_the_model_alone_without_contributors():
+    examples = np.random.default_rng(9).normal(size=(40, 5)).astype(np.float32)
+    params = {"distill": 40, "distill_steps": 5, "server_examples": examples}
+    process = tiny.build("feddse", LOCAL, NETS["dense"][1], tiers=("1/2",), **params)
+    empty = [(x[:0], y[:0]) for x, y in client_data("dense")]
+    rounds = tiny.Rounds(process, empty)
+    before = rounds.weights()
+    rounds.next()
+    for a, b in zip(rounds.weights(), before):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_distillation_of_a_model_with_one_logit():
+    def create():
+        return tf.keras.Sequential([tf.keras.layers.Dense(4, "relu"), tf.keras.layers.Dense(1)])
+
+    examples = np.random.default_rng(9).normal(size=(40, tiny.FEATURES)).astype(np.float32)
+    data = [(x, np.minimum(y, 1)) for x, y in tiny.client_data()]
+    found = []
+    for steps in (1, 40):
+        params = {"distill": 40, "distill_steps": steps, "server_examples": examples}
+        spec = model_spec.ModelSpec(create, (tiny.FEATURES,))
+        rounds = tiny.Rounds(tiny.build("feddse", LOCAL, spec, tiers=("1/2",), **params), data)
+        rounds.next()
+        found.append(rounds.weights())
+    assert max(np.abs(a - b).max() for a, b in zip(*found)) > 1e-3

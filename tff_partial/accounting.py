@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
@@ -36,7 +37,7 @@ class Devices:
     def __post_init__(self) -> None:
         for name in ("deadline", "full_seconds"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
+            if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{name} must be positive. Received: {name}={value}")
 
 
@@ -93,9 +94,12 @@ class Accounts:
         return self._operations(self._whole, max(round(mean), 1))
 
     def _operations(self, cost: costs.ClientCost, size: int) -> int:
-        batch = self._local.batch_size
-        steps = self._local.steps or (self._local.epochs or 1) * -(-size // batch)
-        return cost.operations(steps, batch, size)
+        batch, epochs = self._local.batch_size, self._local.epochs
+        if not size:
+            return 0
+        if epochs:
+            return cost.operations(epochs * -(-size // batch), batch, size, seen=epochs * size)
+        return cost.operations(self._local.steps or 0, batch, size)
 
     def of_round(self, ids: Sequence[int], round_num: int = 0) -> tuple[list[int], dict[str, Any]]:
         """Who is in time, and the round's columns of metrics.csv."""

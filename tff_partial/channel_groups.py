@@ -114,12 +114,13 @@ class _Analysis:
         logits = model.forward(x, training=False)
         for layer in (*layers, *_containers(model.blocks)):
             del layer.call
+        if logits.ref() not in self._tensors:
+            raise channel_rules.error(model.blocks[-1], "its output is not that of a Keras layer")
         return self._result(layers, self._tensors[logits.ref()], logits.shape[-1])
 
     def _watched(self, layer: Any) -> Callable[..., Any]:
         call, rule = layer.call, channel_rules.rule_of(layer)
         is_container = _is_container(layer)
-        rule = rule or channel_rules.unknown
 
         # Keras reads the signature of `call` when it decides what to pass.
         @functools.wraps(call)
@@ -129,10 +130,15 @@ class _Analysis:
             self._inputs[id(layer)] = (tuple(first.shape[1:]), axes[0])
             outputs = call(inputs, *args, **kwargs)
             if not is_container:
+                channel_rules.check(layer, len(axes), (args, kwargs), outputs)
+                if id(layer) in self._outputs and layer.variables:
+                    raise channel_rules.error(layer, "it is used more than once")
                 axis = (rule or channel_rules.unknown)(
                     self, layer, axes, first.shape, outputs.shape
                 )
-                self._tensors[outputs.ref()] = self._outputs[id(layer)] = axis
+                # A layer without variables may be used again; no single axis is its output then.
+                self._outputs[id(layer)] = None if id(layer) in self._outputs else axis
+                self._tensors[outputs.ref()] = axis
             return outputs
 
         return watched

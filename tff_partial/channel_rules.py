@@ -53,6 +53,16 @@ def error(layer: Any, why: str) -> ValueError:
     )
 
 
+def check(layer: Any, inputs: int, others: Any, outputs: Any) -> None:
+    """Raises a ValueError unless a rule can speak for the layer, as it was called."""
+    if type(layer).call.__module__.split(".")[0] not in ("keras", "models") and rule_of(layer):
+        raise error(layer, "its class has a `call` of its own")
+    more = inputs > 1 and rule_of(layer) is not _elementwise
+    more = more or any(tf.is_tensor(value) for value in tf.nest.flatten(others))
+    if more or not tf.is_tensor(outputs):
+        raise error(layer, "it must have one input and one output")
+
+
 def unknown(analysis: Any, layer: Any, *unused: Any) -> Any:
     raise error(layer, "it is of no such kind")
 
@@ -144,6 +154,8 @@ def _prelu(a: Any, layer: Any, axes: Any, *shapes: Any) -> Any:
 
 
 def _same(a: Any, layer: Any, axes: Any, *shapes: Any) -> Any:
+    if getattr(layer, "data_format", None) == "channels_first":
+        raise error(layer, "its channels must be the last axis")
     return axes[0]
 
 

@@ -24,6 +24,7 @@ import math
 import re
 import sys
 from collections.abc import Sequence
+from typing import Optional
 
 from tff_partial import channel_shares
 from tff_partial.block_costs import BlockCost, measure
@@ -102,7 +103,7 @@ def cut_of(tier_name: str, model: ModelSpec, batch_size: int) -> Cut:
         return _checked(model.cuts[tier_name], cuts)
     if re.fullmatch(r"\d+", tier_name):
         return _checked(Cut(int(tier_name)), cuts)
-    is_capacity = re.fullmatch(r"0?\.\d+", tier_name)
+    is_capacity = names_capacity(tier_name)
     if not is_capacity and tier_name not in _BOUNDS:
         raise ValueError(
             "tier must be strong, moderate, weak, a number of removed blocks or a capacity below "
@@ -116,6 +117,11 @@ def cut_of(tier_name: str, model: ModelSpec, batch_size: int) -> Cut:
             f"a tier's capacity must be at least {least:g} for this model. Received: {tier_name}"
         )
     return fitting[0] if fitting else cuts[-1]
+
+
+def names_capacity(tier_name: str) -> bool:
+    """Whether a tier is given as a capacity, such as `0.3`."""
+    return re.fullmatch(r"0?\.\d+", tier_name) is not None
 
 
 def deepest_cut(model: ModelSpec) -> int:
@@ -185,10 +191,16 @@ class ClientCost:
     bytes_down: int
     bytes_up: int
 
-    def operations(self, steps: int, batch_size: int, examples: int) -> int:
-        """Operations of a round with this many local steps and local examples."""
-        step = batch_size * (self.forward + self.backward) + self.update
-        return self.record * examples + steps * step
+    def operations(
+        self, steps: int, batch_size: int, examples: int, seen: Optional[int] = None
+    ) -> int:
+        """Operations of a round with this many local steps and local examples.
+
+        `seen` are the examples of all steps together, where not all batches are full.
+        """
+        seen = steps * batch_size if seen is None else seen
+        passes = seen * (self.forward + self.backward)
+        return self.record * examples + passes + steps * self.update
 
     def with_vectors(self, down: float = 0, up: float = 0) -> ClientCost:
         """The cost if so many vectors more, of a number for each parameter, go down and up."""

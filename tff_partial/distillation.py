@@ -9,6 +9,8 @@ al. (FedDSE, section 7.6) combine it with sub-models. With U the server's unlabe
                      for each distillation step, with a batch b of U:
                          w <- Adam step of KL(softmax(z_b), softmax(logits of w on b))
 
+A model with one logit has sigmoids in place of the softmax.
+
 Clients send their logits on U, which is what the server would compute from their models.
 """
 
@@ -84,7 +86,9 @@ def build_finalizer(model: ModelSpec, distillation: Distillation, classes: int) 
         @tf.function
         def run(weights: Any, update: Any, round_num: Any) -> Any:
             student.assign(tf.nest.map_structure(tf.add, weights, update["weights"]))
-            distil(tf.nn.softmax(update["logits"]), round_num)
+            # Without a contributor the mean is 0: nothing to learn from.
+            if tf.reduce_any(tf.not_equal(update["logits"], 0.0)):
+                distil(update["logits"], round_num)
             return tf.nest.map_structure(lambda v: v.read_value(), student.weights)
 
         return run(weights, update, round_num), round_num + 1
@@ -113,24 +117,31 @@ def _build_steps(student: Model, distillation: Distillation) -> Callable[[Any, A
     examples, variables = distillation.examples, tuple(student.trainable)
     size = min(_BATCH, len(examples))
 
-    def gradients(x: Any, targets: Any) -> Any:
+    def gradients(x: Any, ensemble: Any) -> Any:
         with tf.GradientTape() as tape:
             logits = student.forward(student.preprocess(x), training=True)
-            losses = tf.nn.softmax_cross_entropy_with_logits(targets, logits)
-            loss = tf.reduce_mean(losses)
+            loss = tf.reduce_mean(_cross_entropy(ensemble, logits))
         return tuple(tape.gradient(loss, variables))
 
-    def distil(targets: Any, round_num: Any) -> None:
+    def distil(ensemble: Any, round_num: Any) -> None:
         x = tf.constant(examples)
         specs = tuple(tf.TensorSpec(v.shape, v.dtype) for v in variables)
         state = optimizer.initialize(specs)
         for step in tf.range(distillation.steps):
+            student.set_seed(tf.stack([round_num, step]))
             keys = tf.random.stateless_uniform([len(examples)], tf.stack([round_num, step]))
             batch = tf.argsort(keys)[:size]
-            found = gradients(tf.gather(x, batch), tf.gather(targets, batch))
+            found = gradients(tf.gather(x, batch), tf.gather(ensemble, batch))
             values = tuple(v.read_value() for v in variables)
             state, values = optimizer.next(state, values, found)
             for variable, value in zip(variables, values):
                 variable.assign(value, read_value=False)
 
     return distil
+
+
+def _cross_entropy(teacher: Any, student: Any) -> Any:
+    """Of each example, from logits [n, classes] of both."""
+    if teacher.shape[-1] == 1:
+        return tf.nn.sigmoid_cross_entropy_with_logits(tf.sigmoid(teacher), student)
+    return tf.nn.softmax_cross_entropy_with_logits(tf.nn.softmax(teacher), student)

@@ -5,6 +5,7 @@ for each local step:
     b <- next batch of a shuffle of the client's examples
     g <- gradient of the mean loss over b at w, + weight_decay * w for kernels
     g <- gradient_fn(g, w, w_0)                          (an algorithm's own term)
+    g <- g * min(1, clip_norm / |g|)                     (if given; after both terms)
     v <- momentum * v + g
     w <- w - eta * v
 return w - w_0

@@ -17,58 +17,74 @@ from tff_partial.lazy import tf
 from tff_partial.model_spec import ModelSpec
 
 
-def sizes(
+def rates(
     channels: Channels,
     rate: float,
-    rounding: str = "ceil",
     dense_only: bool = False,
     layer_rates: Optional[Mapping[str, float]] = None,
-) -> list[int]:
-    """How many channels of each group a client of this rate keeps, at least one.
+) -> list[float]:
+    """The share of each group that a client of this rate keeps.
 
     Args:
       channels: The model's channel groups.
       rate: In (0, 1].
-      rounding: `ceil` or `floor` of rate * size.
       dense_only: Whether groups that are not of dense layers are kept whole.
-      layer_rates: Layer's name -> the rate of its group, unless `rate` is 1.
+      layer_rates: Name of a layer, or of a block -> the rate of its groups, unless `rate` is 1.
 
     Raises:
-      ValueError: If no group is of a layer in `layer_rates`.
+      ValueError: If no group is of a layer or block in `layer_rates`.
     """
-    given = dict(layer_rates or {})
-    known = {name: i for i, group in enumerate(channels.groups) for name in group.layers}
+    given, known = dict(layer_rates or {}), _groups_of(channels)
     if not {*given} <= {*known}:
         raise ValueError(
             f"layers with rates must be of {sorted(known)}. Received: {sorted({*given} - {*known})}"
         )
-    rates = [1.0 if dense_only and not group.dense else rate for group in channels.groups]
+    found = [1.0 if dense_only and not group.dense else rate for group in channels.groups]
     for name, layer_rate in given.items():
-        rates[known[name]] = layer_rate if rate < 1 else 1.0
+        for group in known[name]:
+            found[group] = layer_rate if rate < 1 else 1.0
+    return found
+
+
+def _groups_of(channels: Channels) -> dict[str, set[int]]:
+    """Name of a layer, or of a block -> the groups that it makes."""
+    known = {name: {i} for i, group in enumerate(channels.groups) for name in group.layers}
+    for block in channels.template.blocks:
+        layers = [x.name for x in channel_groups.layers_of([block]) if x.name in known]
+        if layers:
+            known.setdefault(block.name, set[int]().union(*(known[name] for name in layers)))
+    return known
+
+
+def sizes(channels: Channels, shares: Sequence[float], rounding: str = "ceil") -> list[int]:
+    """How many channels of each group are kept: `ceil` or `floor` of the share, at least one."""
     whole = math.ceil if rounding == "ceil" else math.floor
     # 0.55 * 100 is 55.00000000000001 in floating point.
-    return [max(1, whole(round(r * g.size, 9))) for r, g in zip(rates, channels.groups)]
+    return [max(1, whole(round(r * g.size, 9))) for r, g in zip(shares, channels.groups)]
 
 
-def create(spec: ModelSpec, kept: Sequence[int], scaler: Optional[float] = None) -> ModelSpec:
+def create(
+    spec: ModelSpec, kept: Sequence[int], scalers: Optional[Sequence[float]] = None
+) -> ModelSpec:
     """The model with so many channels in each group; its initial weights are all 0.
 
     Args:
       spec: The full model.
       kept: Number of channels that are kept of each group.
-      scaler: If given, activations are divided by it in training (HeteroFL's scaler): what goes
-        into a normalisation, or in a model without any, what comes out of a convolution.
+      scalers: If given, activations of each group are divided by these in training (HeteroFL's
+        scaler): what goes into a normalisation, or in a model without any, what comes out of a
+        convolution.
     """
     channels = channel_groups.analyse(spec)
-    builder = _Builder(channels, kept, scaler if scaler != 1 else None)
+    builder = _Builder(channels, kept, scalers or [1.0] * len(kept))
     return dataclasses.replace(spec, create_keras=builder.create_keras, cuts={})
 
 
 class _Builder:
     """Makes layers again, narrower."""
 
-    def __init__(self, channels: Channels, kept: Sequence[int], scaler: Optional[float]) -> None:
-        self._channels, self._kept, self._scaler = channels, list(kept), scaler
+    def __init__(self, channels: Channels, kept: Sequence[int], scalers: Sequence[float]) -> None:
+        self._channels, self._kept, self._scalers = channels, list(kept), scalers
         layers = channel_groups.layers_of(channels.template.blocks)
         self._outputs = {id(layers[i]): axis for i, axis in channels.outputs.items()}
         normalized = any(channel_rules.is_normalization(layer) for layer in layers)
@@ -98,9 +114,10 @@ class _Builder:
 
     def _leaf(self, layer: Any) -> Any:
         made = type(layer).from_config(self._config(layer))
-        if self._scaler is None or not self._is_scaled(layer):
+        axis = self._outputs.get(id(layer))
+        if axis is None or self._scalers[axis.group] == 1 or not self._is_scaled(layer):
             return made
-        return _scaled_class()(made, self._scaler, self._before, name=layer.name)
+        return _scaled_class()(made, self._scalers[axis.group], self._before, name=layer.name)
 
     def _config(self, layer: Any) -> dict[str, Any]:
         config, axis = layer.get_config(), self._outputs.get(id(layer))
@@ -111,6 +128,9 @@ class _Builder:
         for name in ("filters", "units", "output_dim"):
             if name in config:
                 config[name] = kept
+        if "target_shape" in config:
+            *others, last = config["target_shape"]
+            config["target_shape"] = (*others, last if last < 0 else axis.repeat * kept)
         if isinstance(layer, tf.keras.layers.GroupNormalization):
             config["groups"] = _groups(config["groups"], kept)
         if isinstance(layer, tf.keras.layers.Bidirectional):

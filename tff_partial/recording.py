@@ -152,7 +152,12 @@ class _Batches:
         self.count = (num_examples + batch_size - 1) // batch_size
 
     def bounds(self, i: Any) -> tuple[Any, Any]:
-        return i * self._examples // self.count, (i + 1) * self._examples // self.count
+        return self._start(i), self._start(i + 1)
+
+    def _start(self, i: Any) -> Any:
+        # i * examples // count, whose product need not fit into 32 bits.
+        size, rest = self._examples // self.count, self._examples % self.count
+        return i * size + i * rest // self.count
 
 
 def _loop(count: Any, body: Callable[..., Any], *values: Any) -> Any:

@@ -251,9 +251,16 @@ def build(
     @tff.tensorflow.computation(model.weights_type, server_type, model.weights_type, outcome.summed)
     def server_update(weights: Any, state: Any, update: Any, sums: Any) -> Any:
         x, average = Vector(weights.trainable), Vector(weights.trainable) + Vector(update.trainable)
-        x, new_state = rules.server(x, wrap(state), average, wrap(sums["rules"]))
+        new, new_state = rules.server(x, wrap(state), average, wrap(sums["rules"]))
+        # Where all clients were late, nothing has been learnt that a drift would correct.
+        kept = choose(
+            sums["clients"] > 0,
+            {"model": new, "state": new_state},
+            {"model": x, "state": wrap(state)},
+        )
         statistics = [w + d for w, d in zip(weights.non_trainable, update.non_trainable)]
-        return tff.learning.models.ModelWeights(x.tensors, statistics), unwrap(new_state)
+        model_weights = tff.learning.models.ModelWeights(kept["model"].tensors, statistics)
+        return model_weights, unwrap(kept["state"])
 
     @tff.tensorflow.computation(np.int32)
     def next_round(round_num: Any) -> Any:

@@ -94,11 +94,14 @@ class Submodel:
     spec: ModelSpec
 
 
-def create_submodel(model: ModelSpec, tier: str, scaler: bool = False, **options: Any) -> Submodel:
-    """The small model of a tier, with the options of `narrow_models.sizes`."""
+def create_submodel(
+    model: ModelSpec, tier: str, scaler: bool = False, rounding: str = "ceil", **options: Any
+) -> Submodel:
+    """The small model of a tier, with the options of `narrow_models.rates`."""
     rate, channels = capacities.rate_of(tier), channel_groups.analyse(model)
-    sizes = tuple(narrow_models.sizes(channels, rate, **options))
-    return Submodel(rate, sizes, narrow_models.create(model, sizes, rate if scaler else None))
+    shares = narrow_models.rates(channels, rate, **options)
+    sizes = tuple(narrow_models.sizes(channels, shares, rounding))
+    return Submodel(rate, sizes, narrow_models.create(model, sizes, shares if scaler else None))
 
 
 def build(

@@ -23,6 +23,7 @@ mean over positions as well.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, Optional
 
 from tff_partial import activations, costs, distillation, neuron_rules, submodel_process
@@ -56,11 +57,11 @@ class Params(submodel_process.HeteroParams):
         super().__post_init__()
         for name in ("temperature", "inference_examples", "distill"):
             value = getattr(self, name)
-            if value < 0:
+            if not 0 <= value < math.inf:
                 raise ValueError(f"{name} must not be negative. Received: {name}={value}")
         for name in ("distill_steps", "distill_learning_rate"):
             value = getattr(self, name)
-            if value <= 0:
+            if not 0 < value < math.inf:
                 raise ValueError(f"{name} must be positive. Received: {name}={value}")
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 from typing import Any
 
 from tff_partial import costs, stateful_process
@@ -42,7 +43,7 @@ class Params(stateful_process.StatefulParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.alpha < 0:
+        if not 0 <= self.alpha < math.inf:
             raise ValueError(f"alpha must not be negative. Received: alpha={self.alpha}")
 
 

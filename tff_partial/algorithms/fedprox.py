@@ -14,6 +14,7 @@ to a given accuracy.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,7 +39,7 @@ class Params:
 
     def __post_init__(self) -> None:
         process.check_mean(self.weighting)
-        if self.mu < 0:
+        if not 0 <= self.mu < math.inf:
             raise ValueError(f"mu must not be negative. Received: mu={self.mu}")
 
 

@@ -13,8 +13,9 @@
 
 A stored g is used one round later or never, and a simulation knows S_{t+1} when it runs round t.
 So only S_t and the others of S_{t+1} train: exactly the same models for twice the cost of FedAvg
-instead of N/M times. `literal` trains every client in every round. A client that uploads, or was
-not in time, has nothing to fuse in the next round; with what it keeps, it keeps the round it is of.
+instead of N/M times. `literal` trains every client in every round. A client that uploads has
+nothing to fuse in the next round, one that was drawn and too late has; with what it keeps, it keeps
+the round it is of.
 
 Differences from the paper: batch-norm statistics are not fused. In the paper's first round there
 is nothing to fuse; it never says what eta_0 is, and nor is it needed. The paper has every client

@@ -8,7 +8,8 @@ which is InclusiveFL's choice of layers (Liu et al., No one left behind, 2022):
             y_i <- tau steps of local SGD on the first K - k blocks, through the whole model
         y_{t+1} <- mean of y_i over the clients that trained it, for each layer
 
-A tier that removes k blocks removes the last k; words are not halved.
+A tier that removes k blocks removes the last k; words are not halved. A tier that is a capacity
+removes as few as make the blocks that are left fit into it.
 
 Differences from the paper: there local models persist and all clients are alike; here clients start
 from the global model and tiers may be mixed. InclusiveFL's distillation is not part of it.
@@ -46,8 +47,14 @@ def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
 
 
 def _removed(model: ModelSpec, tier: str, batch_size: int) -> int:
-    count = costs.cut_of(tier, model, batch_size).blocks
-    kept = costs.measure(model)[: len(costs.measure(model)) - count]
+    blocks = costs.measure(model)
+    if costs.names_capacity(tier):
+        cuts = range(len(blocks))
+        fitting = [k for k in cuts if costs.prefix_capacity(model, k, batch_size) <= float(tier)]
+        count = fitting[0] if fitting else len(blocks)
+    else:
+        count = costs.cut_of(tier, model, batch_size).blocks
+    kept = blocks[: len(blocks) - count]
     if not any(block.parameters for block in kept):
         raise ValueError(
             f"a tier of prefix must leave a block with parameters. Received: tier={tier!r}, which "
