@@ -81,8 +81,7 @@ def test_every_run_builds_and_its_flags_say_all_of_it(name, scale, data):
         wanted = recipe_scale.scaled(paper.settings, scale, {}, data == "embedded")
         built = dataclasses.asdict(run.experiment.settings)
         for field, value in dataclasses.asdict(wanted).items():
-            is_left_over = value is None and field == "target_accuracy"  # the demo's
-            assert field == "source" or is_left_over or built[field] == value, (run.row.id, field)
+            assert field == "source" or built[field] == value, (run.row.id, field)
         assert run.experiment.algo == paper.algo
         assert run.experiment.params == paper.params
 
@@ -318,6 +317,18 @@ def test_hyperparameters_are_given_to_their_own_algorithm_only():
     for run in found.runs:
         expected = {"alpha": 0.3} if run.experiment.algo == "fedumf" else {}
         assert run.experiment.params == expected
+
+
+def test_a_preset_has_no_target_for_a_recipe_without_one():
+    [run] = plan("embracing/table3", 0.1, only="case1", data="embedded").runs
+    assert tasks.TASKS["cifar10"].demo.target_accuracy == 0.6
+    assert run.experiment.settings.target_accuracy is None
+    assert "--target_accuracy=0" in run.arguments
+    [run] = plan("fedumf/tableA1", only="c15-mnist-iid-fedavg", data="tfds").runs
+    assert run.experiment.settings.target_accuracy == 0.95
+    options = {"only": "c15-mnist-iid-fedavg", "data": "tfds", "target_accuracy": 0.0}
+    [run] = plan("fedumf/tableA1", **options).runs
+    assert run.experiment.settings.target_accuracy is None
 
 
 def test_commands_are_short_on_real_data_and_name_no_folder(tmp_path):

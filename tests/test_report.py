@@ -67,8 +67,9 @@ def test_numbers_have_four_significant_digits(value, text):
 
 
 def test_recipe_has_ours_beside_the_papers_with_the_difference(results):
-    rows = [row("fedavg", 64.01), row("weak", 70.5), row("late", 50.0), row("never", 81.2)]
-    folder = write_recipe(results, rows)
+    papers = {"fedavg": 64.01, "weak": 70.5, "late": 50.0, "never": 81.2}
+    command = "python run_experiment.py --target_accuracy=0.5"
+    folder = write_recipe(results, [row(name, paper, command) for name, paper in papers.items()])
     write_run(folder / "fedavg" / "seed-0", [0.2, 0.6, 0.64, 0.63])
     write_run(folder / "fedavg" / "seed-1", [0.2, 0.5, 0.68, 0.66], seed=1)
     write_run(folder / "weak" / "seed-0", [0.2, 0.3, 0.4, 0.7012])
@@ -103,6 +104,19 @@ def test_recipe_has_ours_beside_the_papers_with_the_difference(results):
         MARK
         not in html.partition("<style>")[0] + html.partition("<main>")[2].partition("<script")[0]
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "preset", "shown"),
+    [("", "demo", False), ("", "paper", True), ("--target_accuracy=0.5", "demo", True)],
+)
+def test_the_demos_target_is_not_that_of_a_table_of_accuracies(results, command, preset, shown):
+    folder = write_recipe(results, [row("a", 50.0, f"python run_experiment.py {command}")])
+    write_run(folder / "a" / "seed-0", [0.2, 0.6], preset=preset)
+    (section,) = sections.find([str(results)])
+    _, (line,) = tables(markdown.part(section))
+    assert ("rounds to target" in line) == shown
+    assert (curves.figure(section)["target"] is not None) == shown
 
 
 def test_fewer_is_better_for_rounds_and_targets_of_a_row_are_lines(results):
@@ -362,7 +376,7 @@ def test_hostile_text_stays_text(results):
     outside = re.sub(r"(?s)(`{3,})\n.*?\n\1", "", text)
     assert "<script" not in outside
     assert "<img" not in outside
-    assert {len(line) for table in tables(text) for line in table} == {6, 9}
+    assert {len(line) for table in tables(text) for line in table} == {5, 6}
 
 
 def test_the_page_asks_for_nothing_and_its_policy_admits_only_its_own_scripts(results):
@@ -422,6 +436,7 @@ EXPERIMENTS = {
     "devices": ["--task=mnist", "--algo=fedpmt", "--device_speeds=0.2,1", "--round_deadline=26.5"],
     "bool": ["--task=mnist", "--algo=fedumf", "--fedumf_literal", "--clip_norm=10"],
     "paper": ["--task=mnist", "--algo=feddc", "--preset=paper"],
+    "no target": ["--task=mnist", "--algo=fedavg", "--target_accuracy=0"],
 }
 
 

@@ -172,6 +172,7 @@ def _of_row(recipe: Recipe, row: Row, options: Options, build: Build) -> Planned
     task = _task(options.given.get("task", paper.task.name))
     is_embedded = _is_embedded(task, options)
     given = {name: value for name, value in options.given.items() if name in SETTINGS}
+    given = experiments.without_zero_target(given)
     settings = recipe_scale.scaled(paper.settings, options.scale, given, is_embedded)
     experiments.check_model_fits(settings.model, inputs_of(task))
     flags: dict[str, Any] = {"task": task.name, "algo": paper.algo}
@@ -217,6 +218,8 @@ def texts(values: Mapping[str, Any]) -> list[str]:
 def differences(settings: Any, base: Any) -> dict[str, Any]:
     """The settings that differ from a preset and can be given as flags."""
     found = {name: getattr(settings, name) for name in SETTINGS}
+    if found["target_accuracy"] is None and base.target_accuracy is not None:
+        found["target_accuracy"] = 0
     return {
         name: value
         for name, value in found.items()

@@ -54,6 +54,8 @@ def _flags(settings: Mapping[str, Any]) -> list[str]:
     given = {name: settings.get(name) for name in ("task", "algo", "preset")}
     given["paper"] = _paper(settings)
     given |= {name: settings.get(name) for name in (*fields, *_OF_ALL, *params)}
+    if given["target_accuracy"] is None:
+        given["target_accuracy"] = 0  # none, whatever the preset has
     wanted = {k: v for k, v in given.items() if v not in (None, "") and v != DEFAULTS.get(k)}
     return [f"--{name}={shlex.quote(text_of(value))}" for name, value in wanted.items()]
 

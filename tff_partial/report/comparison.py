@@ -6,11 +6,9 @@ from typing import Optional
 
 from tff_partial.report import cells, formats
 from tff_partial.report.cells import Cell, Line, Table
-from tff_partial.report.recipes import KINDS, Metric, Section
+from tff_partial.report.recipes import KINDS, TO_TARGET, Metric, Section
 from tff_partial.report.runs import Paper, Row
 from tff_partial.run_statistics import Spread
-
-_TO_TARGET = "_to_target"
 
 
 def compared(section: Section, metric: Metric) -> Table:
@@ -44,7 +42,7 @@ def _figures(row: Row, metric: Metric) -> list[tuple[Optional[float], Paper, Opt
     """(target or None, the paper's figure, ours) of a row."""
     if not row.paper.targets:
         return [(None, row.paper, row.spread_of(metric.name) if row.finished else None)]
-    name = metric.name[: -len(_TO_TARGET)] if metric.name.endswith(_TO_TARGET) else "rounds"
+    name = metric.name[: -len(TO_TARGET)] if metric.name.endswith(TO_TARGET) else "rounds"
     return [
         (
             target,
@@ -89,7 +87,7 @@ def _missing(row: Row, metric: Metric, found: Optional[Spread]) -> str:
         return f"{count} of {len(row.finished)} seeds"
     if any(run.similarity for run in row.finished):
         return "see the table below"
-    return "not reached" if metric.name.endswith(_TO_TARGET) else "not known"
+    return "not reached" if metric.name.endswith(TO_TARGET) else "not known"
 
 
 def _difference(ours: float, paper: Optional[float], metric: Metric) -> Cell:

@@ -12,6 +12,7 @@ from tff_partial.report import commands, runs
 from tff_partial.report.runs import Paper, ReportError, Row, Run
 
 RECIPE = "recipe.json"
+TO_TARGET = "_to_target"  # how names of metrics end that have a target
 KINDS = {"runs": "trained", "exact": "computed exactly", "analysis": "analysis of trained models"}
 
 
@@ -114,7 +115,9 @@ def read(root: str, folder: str) -> Section:
         given = _object(content, "given", {})
         other_task = "task" in given
         rows = tuple(_row(root, folder, row, other_task) for row in _list(content, "rows"))
-        kind = _kind(content)
+        metric, kind = _metric(_object(content, "metric")), _kind(content)
+        if not metric.name.endswith(TO_TARGET):
+            rows = tuple(map(_without_leaked_targets, rows))
         return Section(
             title=_text(content, "title"),
             rows=rows,
@@ -124,7 +127,7 @@ def read(root: str, folder: str) -> Section:
             # What is computed exactly has no scale.
             scale=None if kind == "exact" else _number(content, "scale"),
             scale_rule=_text(content, "scale_rule", ""),
-            metric=_metric(_object(content, "metric")),
+            metric=metric,
             given={str(name): commands.text_of(value) for name, value in given.items()},
             notes=tuple(str(note) for note in _list(content, "notes", [])),
         )
@@ -167,6 +170,20 @@ def _row(root: str, folder: str, content: Any, other_task: bool) -> Row:
         _runs(root, os.path.join(folder, name), other_task),
         _paper(_object(content, "paper", {})),
     )
+
+
+def _without_leaked_targets(row: Row) -> Row:
+    """Without targets that nobody asked for: older runs have that of the task's demo."""
+    if "--target_accuracy=" in row.command:
+        return row
+    return dataclasses.replace(row, runs=tuple(map(_without_demo_target, row.runs)))
+
+
+def _without_demo_target(run: Run) -> Run:
+    if run.target is None or run.settings.get("preset") == "paper":
+        return run
+    settings = {**run.settings, "target_accuracy": None}
+    return dataclasses.replace(run, config={**run.config, "settings": settings})
 
 
 def _paper(content: Mapping[str, Any]) -> Paper:
