@@ -82,7 +82,7 @@ def test_recipe_has_ours_beside_the_papers_with_the_difference(results):
         "ours, %": "66.00 ± 2.83",
         "difference": "+1.99",
         "seeds": "2",
-        "share": "50 %",
+        "share (paper)": "50 %",
     }
     assert [line["ours, %"] for line in compared[1:]] == ["70.12", "2 of 9 rounds", "not run"]
     assert [line["difference"] for line in compared[1:]] == ["−0.38", "–", "–"]
@@ -233,10 +233,34 @@ def test_flags_beside_the_scale_are_said_and_tell_recipes_apart(results):
         "(partition=iid)",
     ]
     flags = "--clients=32 --augment=true --partition=iid"
-    assert f"Changed beside the scale, for all rows: {flags}." in text
+    assert f"The paper's setting, but for all rows: {flags}." in text
+    assert "scale 1" not in text.lower()
     assert "a tenth of the rounds" not in text  # nothing was shrunk by the rule
-    assert "higher is better; scale 1 with changes" in text
-    assert '<td class="text">1 with changes</td>' in html
+    assert "higher is better; the paper's setting with changes:" in text
+    assert '<td class="text">the paper&#x27;s setting with changes</td>' in html
+    assert "share (paper)" in tables(text)[0][0]
+
+
+@pytest.mark.parametrize(
+    ("scale", "given", "fact", "caption", "head"),
+    [
+        (1.0, {}, "The paper's setting (scale 1).", "the paper's setting", "share"),
+        (0.1, {}, "Scale 0.1 of the paper's setting (a tenth of the rounds).", "scale 0.1", ""),
+        (
+            0.1,
+            {"clients": 9},
+            "Changed beside the scale, for all rows: --clients=9.",
+            "scale 0.1 with changes",
+            "",
+        ),
+    ],
+)
+def test_how_far_it_is_the_papers_setting_is_said(results, scale, given, fact, caption, head):
+    write_recipe(results, [row("case1", 50.0)], scale=scale, given=given)
+    text, _ = of(results)
+    assert fact in text
+    assert f"higher is better; {caption}:" in text
+    assert (head or "share (paper)") in tables(text)[0][0]
 
 
 def test_remarks_stand_below_the_tables_of_their_recipe(results, tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Optional
 
 from tff_partial.report import cells, formats
@@ -19,7 +20,7 @@ def compared(section: Section, metric: Metric) -> Table:
     names = cells.varied(section)
     # What is varied comes last: on a phone the first columns are those that are seen.
     heads = ["row", f"paper{unit}", f"ours{unit}", "difference"]
-    heads += [*(["seeds"] if section.kind != "exact" else []), *names]
+    heads += [*(["seeds"] if section.kind != "exact" else []), *_papers(section, names)]
     lines = []
     for row in section.rows:
         for target, paper, ours in _figures(row, metric):
@@ -32,10 +33,15 @@ def compared(section: Section, metric: Metric) -> Table:
     if has_targets:
         heads.insert(1, "target, %")
     how = "" if section.kind == "runs" else f"; {KINDS[section.kind]}"
-    scale = "" if section.scale is None else f"; scale {section.scale_text}"
+    scale = "" if section.scale is None else f"; {section.scale_text}"
     label = metric.label[:1].upper() + metric.label[1:]
     caption = f"{label}{better[metric.higher_is_better]}{scale}{how}"
     return Table(caption, tuple(heads), tuple(lines))
+
+
+def _papers(section: Section, names: Sequence[str]) -> list[str]:
+    """Heads of what is varied, which is the paper's where ours is smaller or changed."""
+    return names if section.is_papers_setting else [f"{name} (paper)" for name in names]
 
 
 def _figures(row: Row, metric: Metric) -> list[tuple[Optional[float], Paper, Optional[Spread]]]:

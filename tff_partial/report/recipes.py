@@ -71,26 +71,41 @@ class Section:
         return f"{self.recipe}: {self.title}" if self.recipe else self.title
 
     @property
+    def is_papers_setting(self) -> bool:
+        """Whether nothing was shrunk or changed; what is computed exactly never is."""
+        return self.scale is None or (self.scale == 1 and not self.given)
+
+    @property
     def scale_text(self) -> str:
-        """The scale; not a bare number where flags changed more than it says."""
+        """How far it is the paper's setting, for captions; empty where there is no scale."""
         if self.scale is None:
             return ""
-        changed = " with changes" if self.given else ""
-        return f"{self.scale:g}{changed}"
+        scale = "the paper's setting" if self.scale == 1 else f"scale {self.scale:g}"
+        return f"{scale} with changes" if self.given else scale
 
     @property
     def facts(self) -> tuple[str, ...]:
         """What stands below the heading."""
-        rule = f" ({self.scale_rule})" if self.scale_rule and self.scale != 1 else ""
-        flags = " ".join(f"--{name}={value}" for name, value in self.given.items())
         found = (
             self.paper,
             KINDS[self.kind] if self.kind != "runs" else "",
-            "" if self.scale is None else f"scale {self.scale:g} of the paper's setting{rule}",
-            f"changed beside the scale, for all rows: {flags}" if flags else "",
+            *self._setting(),
             f"data: {'; '.join(self.data)}" if self.data else "",
         )
         return tuple(f"{fact[:1].upper()}{fact[1:]}." for fact in found if fact)
+
+    def _setting(self) -> tuple[str, ...]:
+        """The scale and what was changed beside it, a sentence each."""
+        if self.scale is None:
+            return ()
+        flags = " ".join(f"--{name}={value}" for name, value in self.given.items())
+        if self.scale == 1:
+            # Flags may shrink as much as a scale does: no "scale 1" beside them.
+            changed = f", but for all rows: {flags}"
+            return (f"the paper's setting{changed if flags else ' (scale 1)'}",)
+        rule = f" ({self.scale_rule})" if self.scale_rule else ""
+        scale = f"scale {self.scale:g} of the paper's setting{rule}"
+        return (scale, f"changed beside the scale, for all rows: {flags}" if flags else "")
 
     @property
     def data(self) -> tuple[str, ...]:
