@@ -146,6 +146,23 @@ def test_fewer_is_better_for_rounds_and_targets_of_a_row_are_lines(results):
     assert [line["paper, rounds"] for line in umf] == ["3", "4", "not reached"]
 
 
+@pytest.mark.parametrize(
+    ("seeds", "command"),
+    [
+        ((), "python run_experiment.py"),
+        ((0,), "python run_experiment.py"),
+        ((2,), "python run_experiment.py --seed=2"),
+        ((0, 1), "for seed in 0 1; do python run_experiment.py --seed=$seed; done"),
+    ],
+)
+def test_the_command_of_a_recipes_row_has_the_seeds_that_were_run(results, seeds, command):
+    folder = write_recipe(results, [row("a", 50.0)])
+    for seed in seeds:
+        write_run(folder / "a" / f"seed-{seed}", [0.5], seed=seed)
+    (section,) = sections.find([str(results)])
+    assert section.rows[0].command == command
+
+
 def test_exact_tables_and_analyses_need_no_training(results):
     metric = {"name": "capacity", "label": "capacity", "unit": ""}
     exact = write_recipe(results, [row("weak", 0.16)], "a/exact", metric=metric, kind="exact")
@@ -167,6 +184,11 @@ def test_exact_tables_and_analyses_need_no_training(results):
     assert similarity["largest similarity"] == "0.6 ± 0.1"
     assert similarity["mean similarity"] == "0.3 ± 0.1"
     assert (similarity["scheme"], similarity["block"]) == ("none", "conv")
+
+
+def test_folders_within_each_other_have_a_recipe_once(results):
+    write_recipe(results, [row("a", 50.0)])
+    assert len(sections.find([str(results), str(results / "recipes")])) == 1
 
 
 def test_single_runs_are_grouped_and_seeds_joined(results):

@@ -31,7 +31,11 @@ def of_runs(runs: Sequence[Run]) -> str:
         *_flags(settings),
         *_data_flags(runs[0], execution.get("data_dir")),
     ]
-    command = " ".join(["python run_experiment.py", *flags])
+    return with_seeds(" ".join(["python run_experiment.py", *flags]), runs)
+
+
+def with_seeds(command: str, runs: Sequence[Run]) -> str:
+    """The command with the seeds of runs; a shell's loop where there are several."""
     seeds = [str(run.seed) for run in runs]
     if len(seeds) == 1:
         return f"{command} --seed={seeds[0]}"

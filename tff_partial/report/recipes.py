@@ -178,11 +178,14 @@ def _row(root: str, folder: str, content: Any, other_task: bool) -> Row:
     if name in ("", ".", "..") or os.path.basename(name) != name:
         raise _Malformed(f"ids of rows that are names of folders, not {name!r}.")
     columns = _object(content, "columns", {})
+    found = _runs(root, os.path.join(folder, name), other_task)
+    command = commands.clean(_text(content, "command", ""), [root])
     return Row(
         _text(content, "label"),
         {str(key): str(value) for key, value in columns.items()},
-        commands.clean(_text(content, "command", ""), [root]),
-        _runs(root, os.path.join(folder, name), other_task),
+        # Without --seed a command repeats seed 0, and so it does where nothing was run.
+        commands.with_seeds(command, found) if any(run.seed for run in found) else command,
+        found,
         _paper(_object(content, "paper", {})),
     )
 
