@@ -175,8 +175,11 @@ class _Progress:
         finished = sum(self._done[run.name] >= run.rounds for run in self._runs)
         names = ", ".join(running) if len(running) < len(self._runs) else ""
         self._bar.set_postfix_str(f"{finished}/{len(self._runs)} runs; {names}", refresh=False)
-        # A run that goes on repeats what followed its checkpoint: the bar may go back.
-        self._bar.update(done - self._bar.n)
+        if done == self._bar.n:
+            self._bar.refresh()  # an update by 0 would count for the estimate of the time left
+        else:
+            # A run that goes on repeats what followed its checkpoint: the bar may go back.
+            self._bar.update(done - self._bar.n)
 
 
 def _rounds_done(run: recipe_plan.Run) -> int:
