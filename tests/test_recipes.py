@@ -94,7 +94,8 @@ def test_analyses_are_what_their_command_makes_of_the_flags(name, scale, data):
         assert (flag, module) == ("-m", "tff_partial.similarity")
         built = similarity.create_experiment(similarity.parse(words)).settings
         wanted = run.experiment.settings
-        for field in ("model", "partition", "clients", "rounds", "local_steps", "learning_rate"):
+        # It measures as often as it says itself, and knows no targets.
+        for field in {*recipe_plan.SETTINGS} - {"eval_every", "target_accuracy"}:
             assert getattr(built, field) == getattr(wanted, field), field
         assert wanted.rounds == (100 if scale == 1 else 10)
 
@@ -351,6 +352,7 @@ REFUSED = {
     "no real data": ({"scale": 1.0, "data_dir": "nowhere"}, "scale=1 must have the real data"),
     "cohort": ({"clients_per_round": 500}, "clients_per_round must be at most"),
     "hyperparameter": ({"embracing_head_statistics": "none"}, "head_statistics"),
+    "hyperparameter of no row": ({"fedumf_alpha": 0.5}, "algorithm of the rows, embracing. Rec"),
 }
 
 
@@ -360,6 +362,18 @@ def test_what_cannot_be_run_is_an_error_before_anything_is_written(change, messa
     with pytest.raises(ValueError, match=message):
         plan("embracing/table3", output_dir=str(tmp_path / "out"), **options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_flags_that_would_have_no_effect_are_refused():
+    with pytest.raises(ValueError, match=r"exactly, must be given no flags .*\['--rounds'\]"):
+        plan("embracing/table1", rounds=5, seed=1)
+    with pytest.raises(ValueError, match=r"an analysis, must .*\['--clip_norm'\]"):
+        plan("embracing/figure1", 0.1, data="embedded", clip_norm=1.0, width=0.5)
+    with pytest.raises(ValueError, match="algorithm of the rows, fedavg"):
+        plan("fedumf/table1", 0.1, only="fedavg", data="embedded", fedumf_alpha=0.5)
+    assert plan("embracing/table1", output_dir="elsewhere", seed=1).runs == ()
+    [run] = plan("embracing/figure3", 0.1, data="embedded", width=0.5, momentum=0.5).runs
+    assert {"--width=0.5", "--momentum=0.5"} <= {*run.arguments}
 
 
 def test_the_document_lists_every_recipe_with_its_number_of_runs():

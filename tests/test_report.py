@@ -628,7 +628,9 @@ def test_config_of_a_run_says_whether_its_data_are_real(tmp_path):
 
 
 def test_documented_results_are_what_the_report_makes_of_their_runs():
-    found = remarks.add(sections.find([str(ROOT / "docs" / "runs")]), str(ROOT / "docs" / "remarks"))
+    found = remarks.add(
+        sections.find([str(ROOT / "docs" / "runs")]), str(ROOT / "docs" / "remarks")
+    )
     document = (ROOT / "docs" / "results.md").read_text()
     for section in found:
         assert markdown.part(section) in document, section.name

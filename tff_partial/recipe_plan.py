@@ -8,6 +8,7 @@ demo, as the paper's preset refuses embedded data.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 import shlex
 import types
@@ -39,12 +40,15 @@ _ANALYSIS = (
     "task",
     "preset",
     "model",
+    "width",
     "partition",
     "clients",
     "rounds",
     "local_steps",
     "batch_size",
     "learning_rate",
+    "momentum",
+    "weight_decay",
     "train_examples",
     "data",
     "data_dir",
@@ -126,15 +130,14 @@ def create(options: Options, build: Build) -> Plan:
     """
     recipe = recipes.load(options.recipe)
     recipe_scale.check(options.scale)
-    refused = [f"--{name}" for name in _OWN if name in options.given]
-    if refused:
-        raise ValueError(f"{', '.join(_OWN)} must not be given with recipe. Received: {refused}")
+    _check_given(recipe, options)
     rows = recipes.select(recipe, options.only)
     folder = pathlib.Path(options.given.get("output_dir") or FOLDER, recipe.name)
     is_exact = recipe.kind == "exact"
     scale = 1.0 if is_exact else options.scale
     folder /= f"scale-{scale:g}"
     found = [] if is_exact else [_of_row(recipe, row, options, build) for row in rows]
+    _check_hyperparameters(options.given, found)
     first = options.given.get("seed", 0)
     runs = [
         _run(planned, seed, folder)
@@ -144,6 +147,38 @@ def create(options: Options, build: Build) -> Plan:
     document = recipe_document.create(recipe, rows, found, options.deciding, scale)
     document = recipe_document.merged(folder / recipe_document.NAME, document, recipe)
     return Plan(recipe, rows, folder, tuple(runs), document)
+
+
+def _check_given(recipe: Recipe, options: Options) -> None:
+    """Refuses flags that would have no effect, or are the recipe's own."""
+    refused = [f"--{name}" for name in _OWN if name in options.given]
+    if refused:
+        raise ValueError(f"{', '.join(_OWN)} must not be given with recipe. Received: {refused}")
+    deciding = [f"--{name}" for name in options.deciding]
+    if recipe.kind == "exact" and deciding:
+        raise ValueError(
+            f"{recipe.name}, which is computed exactly, must be given no flags that decide results. "
+            f"Received: {deciding}"
+        )
+    taken = [name for name in _ANALYSIS if name not in _OWN]
+    unknown = [f"--{name}" for name in options.deciding if name not in taken]
+    if recipe.kind == "analysis" and unknown:
+        raise ValueError(
+            f"{recipe.name}, an analysis, must be given no flags but {', '.join(taken)}. "
+            f"Received: {unknown}"
+        )
+
+
+def _check_hyperparameters(given: Mapping[str, Any], found: Sequence[PlannedRow]) -> None:
+    """Refuses hyperparameters of algorithms that no row has."""
+    algorithms = {planned.experiment.algo for planned in found}
+    owners = _owners()
+    useless = [f"--{n}" for n in given if n in owners and owners[n] not in algorithms]
+    if useless:
+        raise ValueError(
+            f"hyperparameters must be of an algorithm of the rows, {', '.join(sorted(algorithms))}. "
+            f"Received: {useless}"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,13 +270,18 @@ def _others(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_algorithm(given: Mapping[str, Any], algo: str) -> dict[str, Any]:
     """Without the hyperparameters of other algorithms."""
-    foreign = {
-        f"{name}_{field.name}"
+    owners = _owners()
+    return {name: value for name, value in given.items() if owners.get(name, algo) == algo}
+
+
+@functools.cache
+def _owners() -> dict[str, str]:
+    """Flag of a hyperparameter -> its algorithm."""
+    return {
+        f"{name}_{field.name}": name
         for name, algorithm in registry.ALGORITHMS.items()
         for field in dataclasses.fields(algorithm.params)
-        if name != algo
     }
-    return {name: value for name, value in given.items() if name not in foreign}
 
 
 def _task(name: str) -> Any:
