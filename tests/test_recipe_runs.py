@@ -142,7 +142,7 @@ paper = "91"
 [[rows]]
 id = "broken"
 label = "broken"
-settings = { algo = "fedavg", partition = "natural" }
+settings = { algo = "fedavg", partition = "classes:20" }
 paper = "*"
 """
 
@@ -177,7 +177,7 @@ def test_killed_and_started_again_it_skips_what_is_finished(tiny, tmp_path, caps
     assert run_experiment.main(["run", *tiny, "--seed=1", "--jobs=2"]) == 1
     assert [(folder / "weights.npz").stat().st_mtime_ns for folder in done] == before
     captured = capsys.readouterr()
-    assert captured.err.count("failed: broken seed 1: exit code 2, error: partition must") == 1
+    assert captured.err.count("failed: broken seed 1: exit code 2, error: classes:L,SIZE must") == 1
     lines = {line.split("  ")[0]: line.split() for line in captured.out.splitlines()}
     assert lines["FedAvg"][1:4] == ["90.5", "±", "0.5"]
     assert lines["FedProx"][-1] == "1"

@@ -376,6 +376,20 @@ def test_flags_that_would_have_no_effect_are_refused():
     assert {"--width=0.5", "--momentum=0.5"} <= {*run.arguments}
 
 
+def test_a_task_without_writers_needs_another_partition():
+    options = {"only": "case1", "data": "embedded", "task": "mnist", "model": "mlp_200"}
+    with pytest.raises(ValueError, match="partition must be given, .* for mnist, .*'natural:2'"):
+        plan("embracing/table4", 0.1, **options)
+    [run] = plan("embracing/table4", 0.1, partition="iid", **options).runs
+    assert run.experiment.settings.partition == "iid"
+
+
+def test_tasks_say_whether_they_have_writers():
+    for task in tasks.TASKS.values():
+        if task.load_embedded is not None:
+            assert task.has_writers == (task.load_embedded(0).writers is not None), task.name
+
+
 def test_the_document_lists_every_recipe_with_its_number_of_runs():
     text = (recipes.FOLDER.parent / "docs" / "recipes.md").read_text()
     for name in ALL:

@@ -18,6 +18,7 @@ from typing import Any, Callable
 import numpy as np
 
 import tasks
+from tasks import partition as partitions
 from tff_partial import experiment as experiments
 from tff_partial import recipe_document, recipe_scale, recipes, registry
 from tff_partial.recipe_schema import Recipe, Row
@@ -210,6 +211,7 @@ def _of_row(recipe: Recipe, row: Row, options: Options, build: Build) -> Planned
     given = experiments.without_zero_target(given)
     settings = recipe_scale.scaled(paper.settings, options.scale, given, is_embedded)
     experiments.check_model_fits(settings.model, inputs_of(task))
+    _check_writers(settings.partition, task)
     flags: dict[str, Any] = {"task": task.name, "algo": paper.algo}
     base = task.demo
     if not is_embedded and task is paper.task:
@@ -222,6 +224,14 @@ def _of_row(recipe: Recipe, row: Row, options: Options, build: Build) -> Planned
     experiment = build(texts(flags))
     program, flags = _program(recipe, flags | _data_flags(is_embedded, options), options)
     return PlannedRow(row, program, flags, experiment, is_embedded)
+
+
+def _check_writers(partition: str, task: Any) -> None:
+    if partitions.parse(partition)[0] == "natural" and not task.has_writers:
+        raise ValueError(
+            f"partition must be given, and not be natural, for {task.name}, which has no writers. "
+            f"Received: partition={partition!r}"
+        )
 
 
 def _data_flags(is_embedded: bool, options: Options) -> dict[str, Any]:
