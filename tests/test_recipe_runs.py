@@ -13,7 +13,13 @@ import types
 import pytest
 
 import run_experiment
-from tff_partial import recipe_plan, recipe_runs, recipe_schema
+from tff_partial import (
+    recipe_plan,
+    recipe_results,
+    recipe_runs,
+    recipe_schema,
+    similarity_tables,
+)
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Stands for a run: rounds that take some time, then the files of a finished run.
@@ -107,6 +113,44 @@ def test_runs_end_with_the_process_that_started_them(tmp_path):
         parent.wait()
     state = pathlib.Path(f"/proc/{started.read_text().strip()}")
     wait_until(lambda: not state.exists())
+
+
+def test_looking_at_the_bar_is_no_progress(tmp_path, monkeypatch):
+    run = fake_run(tmp_path, "a", rounds=3)
+    monkeypatch.setattr(recipe_runs, "_REFRESH_SECONDS", 0.0)
+    with recipe_runs._Progress([run]) as progress:
+        updates = []
+        monkeypatch.setattr(progress._bar, "update", updates.append)
+        progress.update([run.name])
+        run.folder.mkdir(parents=True)
+        (run.folder / "metrics.csv").write_text("round\n1\n2\n")
+        progress.update([run.name])
+        monkeypatch.undo()
+    assert updates == [2]
+
+
+def test_analyses_count_the_rounds_of_every_scheme_and_print_what_they_found(tmp_path):
+    options = recipe_plan.Options(
+        "embracing/figure3", 0.1, given={"data": "embedded", "output_dir": str(tmp_path)}
+    )
+    plan = recipe_plan.create(options, run_experiment.build)
+    [run] = plan.runs
+    assert (run.rounds, run.total_rounds) == (10, 30)
+    for scheme, rounds in (("second_half", 10), ("channel", 4)):
+        (run.folder / scheme).mkdir(parents=True)
+        (run.folder / scheme / "metrics.csv").write_text("round\n" + "1\n" * rounds)
+    assert recipe_runs._rounds_done(run) == 14
+    assert "|" not in recipe_results.similarities(plan)
+    rows = [
+        dict(zip(similarity_tables.COLUMNS, (scheme, 20, 0, "conv", 0.5, 0.25, 8)))
+        for scheme in run.schemes
+    ]
+    similarity_tables.write_csv(str(run.folder / "similarity.csv"), rows)
+    assert similarity_tables.read_csv(str(run.folder / "similarity.csv")) == rows
+    assert recipe_runs._rounds_done(run) == 30
+    printed = recipe_results.similarities(plan)
+    assert "cifar10 seed 0\n\n| block | second_half | channel | first_half |" in printed
+    assert "| 0 conv | 0.500 | 0.500 | 0.500 |" in printed
 
 
 TINY = """

@@ -90,8 +90,7 @@ def seconds(run: recipe_plan.Run, times: StepTimes) -> float:
     steps = local.steps or local.epochs * -(-size // local.batch_size)
     training = settings.clients_per_round * steps * step * _share(run.experiment, model, data)
     evaluation = _FORWARD * step * test / settings.batch_size / settings.eval_every
-    schemes = 3 if "--figure=3" in run.arguments else 1
-    return schemes * run.rounds * (training + evaluation)
+    return run.total_rounds * (training + evaluation)
 
 
 def _share(experiment_: experiment.Experiment, model: Any, data: Any) -> float:

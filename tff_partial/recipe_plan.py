@@ -13,14 +13,14 @@ import pathlib
 import shlex
 import types
 from collections.abc import Mapping, Sequence
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import numpy as np
 
 import tasks
 from tasks import partition as partitions
 from tff_partial import experiment as experiments
-from tff_partial import recipe_document, recipe_scale, recipes, registry
+from tff_partial import recipe_document, recipe_scale, recipes, registry, similarity
 from tff_partial.recipe_schema import Recipe, Row
 
 FOLDER = "results/recipes"
@@ -36,7 +36,8 @@ EXECUTION = (
 )
 _OWN = ("algo", "preset", "paper")  # only the recipe says these
 _PLACES = ("output_dir", "seed", "data", "data_dir")
-# What `tff_partial.similarity` takes of a run's flags.
+_SIMILARITY = ("-m", "tff_partial.similarity")
+# What it takes of a run's flags.
 _ANALYSIS = (
     "task",
     "preset",
@@ -106,6 +107,21 @@ class Run:
     @property
     def rounds(self) -> int:
         return self.experiment.settings.rounds
+
+    @functools.cached_property
+    def figure(self) -> Optional[int]:
+        """Of `tff_partial.similarity`; None for any other program."""
+        program, flags = self.arguments[:2], self.arguments[2:]
+        return similarity.parse(flags).figure if program == _SIMILARITY else None
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """What a figure compares: each trains all rounds, in a folder of its own."""
+        return () if self.figure is None else similarity.FIGURES.get(self.figure, ())
+
+    @property
+    def total_rounds(self) -> int:
+        return self.rounds * max(1, len(self.schemes))
 
 
 @dataclasses.dataclass(frozen=True)
