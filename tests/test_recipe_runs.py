@@ -13,7 +13,9 @@ import types
 import pytest
 
 import run_experiment
+import tasks
 from tff_partial import (
+    recipe_estimate,
     recipe_plan,
     recipe_results,
     recipe_runs,
@@ -275,6 +277,12 @@ def test_dry_run_lists_the_runs_and_writes_nothing(tiny, tmp_path, capsys, monke
     ]
     assert all("2 of 11" in line and "mnist (embedded)" in line for line in lines[3:])
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("is_embedded", "words"), [(True, 32), (False, 256)])
+def test_the_estimate_is_of_the_data_that_are_used(is_embedded, words):
+    task = tasks.TASKS["imdb"]
+    assert recipe_estimate.inputs(task, is_embedded).input_shape == (words,)
 
 
 def test_exact_tables_print_at_once(tmp_path, capsys):
