@@ -123,6 +123,13 @@ def test_numbers_are_read_with_their_spread_and_targets():
     assert paper.text.endswith("97 %: *")
 
 
+def test_data_that_stand_in_for_the_papers_are_noted():
+    for name in ("fedumf/tableA1", "fedumf/tableA2"):
+        only = "c15-mnist-iid-fedavg,c15-emnist-iid-fedavg"
+        rows = plan(name, only=only, data="tfds").document["rows"]
+        assert [row["stands_in"] for row in rows] == [False, True]
+
+
 def test_combinations_of_axes_have_their_own_settings():
     rows = {row.id: row.settings for row in recipes.load("partial_averaging/table3").rows}
     assert rows["cifar10-active25-dir0.1-periodic"]["learning_rate"].startswith("0.2~")
@@ -174,6 +181,10 @@ BAD = {
     "id": ({"rows": [{"id": "../a", "label": "a", "paper": "1"}]}, "have an id of small"),
     "no number": ({"rows": [{"id": "a", "label": "a"}]}, "must have paper"),
     "number": ({"rows": [{"id": "a", "label": "a", "paper": [1.5]}]}, "number as text"),
+    "stand-in": (
+        {"rows": [{"id": "a", "label": "a", "paper": "1", "stands_in": "yes"}]},
+        "stands_in must be bool",
+    ),
     "rows and axes": ({"axes": [AXIS], "numbers": {}}, "either rows or axes"),
     "axes alone": ({"rows": None, "axes": [AXIS]}, "either rows or axes"),
     "length": ({"rows": None, "axes": [AXIS], "numbers": {"": ["1", "2"]}}, "be a list of 1"),

@@ -345,6 +345,16 @@ def test_another_task_than_the_papers_is_marked(results):
     assert f"real: mnist 3.0.1, in place of the paper's: **{MARK}**" in text
 
 
+def test_a_row_whose_data_stand_in_for_the_papers_is_marked(results):
+    rows = [row("mnist", 50.0), row("letters", 50.0, stands_in=True)]
+    folder = write_recipe(results, rows)
+    for name in ("mnist", "letters"):
+        write_run(folder / name / "seed-0", [0.4], preset="paper")
+    text, _ = of(results)
+    assert f"real: mnist 3.0.1; real: mnist 3.0.1, in place of the paper's: **{MARK}**" in text
+    assert [MARK in line["row"] for line in tables(text)[0]] == [False, True]
+
+
 def test_curves_are_means_over_seeds_with_their_deviation(results):
     write_run(results / "a", ["", 0.4, "", 0.6])
     write_run(results / "b", ["", 0.5, "", 0.9], seed=1)

@@ -178,7 +178,9 @@ def _row(root: str, folder: str, content: Any, other_task: bool) -> Row:
     if name in ("", ".", "..") or os.path.basename(name) != name:
         raise _Malformed(f"ids of rows that are names of folders, not {name!r}.")
     columns = _object(content, "columns", {})
-    found = _runs(root, os.path.join(folder, name), other_task)
+    found = _runs(root, os.path.join(folder, name))
+    stands_in = bool(content.get("stands_in"))
+    found = tuple(_marked(run, stands_in, other_task) for run in found)
     command = commands.clean(_text(content, "command", ""), [root])
     return Row(
         _text(content, "label"),
@@ -219,13 +221,20 @@ def _paper(content: Mapping[str, Any]) -> Paper:
     )
 
 
-def _runs(root: str, folder: str, other_task: bool) -> tuple[Run, ...]:
+def _marked(run: Run, stands_in: bool, other_task: bool) -> Run:
+    """Whether its data stand in for the paper's: the row says so, or another task was given."""
+    # The paper's preset is used only with the paper's task.
+    is_other = other_task and run.settings.get("preset") != "paper"
+    return dataclasses.replace(run, stands_in=stands_in or is_other)
+
+
+def _runs(root: str, folder: str) -> tuple[Run, ...]:
     """The runs of a row, a folder `seed-<k>` each."""
     if not os.path.isdir(folder):
         return ()
     names = [name for name in os.listdir(folder) if name.startswith("seed-")]
     paths = [os.path.join(folder, name) for name in sorted(names, key=lambda n: (len(n), n))]
-    found = [runs.read_run(path, commands.shown_folder(root, path), other_task) for path in paths]
+    found = [runs.read_run(path, commands.shown_folder(root, path)) for path in paths]
     return tuple(run for run in found if run.config or run.summary)
 
 
