@@ -174,8 +174,8 @@ def _check_given(recipe: Recipe, options: Options) -> None:
     deciding = [f"--{name}" for name in options.deciding]
     if recipe.kind == "exact" and deciding:
         raise ValueError(
-            f"{recipe.name}, which is computed exactly, must be given no flags that decide results. "
-            f"Received: {deciding}"
+            f"{recipe.name}, which is computed exactly, must be given no flags that decide "
+            f"results. Received: {deciding}"
         )
     taken = [name for name in _ANALYSIS if name not in _OWN]
     unknown = [f"--{name}" for name in options.deciding if name not in taken]
@@ -193,8 +193,8 @@ def _check_hyperparameters(given: Mapping[str, Any], found: Sequence[PlannedRow]
     useless = [f"--{n}" for n in given if n in owners and owners[n] not in algorithms]
     if useless:
         raise ValueError(
-            f"hyperparameters must be of an algorithm of the rows, {', '.join(sorted(algorithms))}. "
-            f"Received: {useless}"
+            "hyperparameters must be of an algorithm of the rows, "
+            f"{', '.join(sorted(algorithms))}. Received: {useless}"
         )
 
 

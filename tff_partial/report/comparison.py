@@ -39,7 +39,7 @@ def compared(section: Section, metric: Metric) -> Table:
     return Table(caption, tuple(heads), tuple(lines))
 
 
-def _papers(section: Section, names: Sequence[str]) -> list[str]:
+def _papers(section: Section, names: Sequence[str]) -> Sequence[str]:
     """Heads of what is varied, which is the paper's where ours is smaller or changed."""
     return names if section.is_papers_setting else [f"{name} (paper)" for name in names]
 

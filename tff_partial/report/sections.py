@@ -29,11 +29,9 @@ def find(roots: Sequence[str]) -> list[Section]:
             raise ReportError(f"results must be a folder. Received: {root}")
         for folder, kind in _walk(root):
             place = os.path.realpath(folder)  # folders may overlap
-            if place in (of_recipes if kind == "recipe" else singles):
-                continue
-            if kind == "recipe":
+            if kind == "recipe" and place not in of_recipes:
                 of_recipes[place] = recipes.read(root, folder)
-            else:
+            elif kind == "run" and place not in singles:
                 singles[place] = runs.read_run(folder, commands.shown_folder(root, folder))
     found = _told_apart(sorted(of_recipes.values(), key=_order))
     found += group(list(singles.values()))
