@@ -104,7 +104,7 @@ def define_flags(values: flags.FlagValues) -> None:
     number("seed", 0, "Of everything random.", least=0)
     number("eval_every", None, "Rounds between evaluations.")
     number("checkpoint_every", 10, "Rounds between checkpoints.")
-    real("target_accuracy", None, "Reports the rounds it took to reach this test accuracy.")
+    real("target_accuracy", None, "Reports the rounds to this test accuracy; 0: none.")
     text("device_speeds", "1", "Simulated time: speeds such as 0.2,0.5,1, of equal shares.")
     real("round_deadline", None, "Simulated seconds after which later updates are dropped.")
     real("full_model_seconds", 10.0, "Simulated time of a whole model's training at speed 1.")

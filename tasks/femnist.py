@@ -100,6 +100,7 @@ TASK = Task(
     load_embedded=load_embedded,
     load_real=load_real,
     is_prepared=is_prepared,
+    has_writers=True,
     demo=Settings(
         model="femnist_cnn",
         width=0.25,

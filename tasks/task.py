@@ -170,6 +170,7 @@ class Task:
       metrics: What an evaluation reports beside the loss, of `tff_partial.objectives`.
       augment: In the graph, from a batch as stored and a seed [2] to another such batch; used only
         when asked for.
+      has_writers: Whether its examples have natural clients, for the partition `natural`.
       generate: From (partition, clients, seed), the data itself, in place of the loaders.
     """
 
@@ -188,6 +189,7 @@ class Task:
     is_prepared: Optional[Callable[[Optional[str]], bool]] = None
     metrics: tuple[str, ...] = ("accuracy",)
     augment: Optional[Callable[[Any, Any], Any]] = None
+    has_writers: bool = False
     generate: Optional[Callable[[str, int, int], FederatedData]] = None
 
     def __post_init__(self) -> None:

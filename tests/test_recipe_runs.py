@@ -13,7 +13,15 @@ import types
 import pytest
 
 import run_experiment
-from tff_partial import recipe_plan, recipe_runs, recipe_schema
+import tasks
+from tff_partial import (
+    recipe_estimate,
+    recipe_plan,
+    recipe_results,
+    recipe_runs,
+    recipe_schema,
+    similarity_tables,
+)
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Stands for a run: rounds that take some time, then the files of a finished run.
@@ -109,6 +117,44 @@ def test_runs_end_with_the_process_that_started_them(tmp_path):
     wait_until(lambda: not state.exists())
 
 
+def test_looking_at_the_bar_is_no_progress(tmp_path, monkeypatch):
+    run = fake_run(tmp_path, "a", rounds=3)
+    monkeypatch.setattr(recipe_runs, "_REFRESH_SECONDS", 0.0)
+    with recipe_runs._Progress([run]) as progress:
+        updates = []
+        monkeypatch.setattr(progress._bar, "update", updates.append)
+        progress.update([run.name])
+        run.folder.mkdir(parents=True)
+        (run.folder / "metrics.csv").write_text("round\n1\n2\n")
+        progress.update([run.name])
+        monkeypatch.undo()
+    assert updates == [2]
+
+
+def test_analyses_count_the_rounds_of_every_scheme_and_print_what_they_found(tmp_path):
+    options = recipe_plan.Options(
+        "embracing/figure3", 0.1, given={"data": "embedded", "output_dir": str(tmp_path)}
+    )
+    plan = recipe_plan.create(options, run_experiment.build)
+    [run] = plan.runs
+    assert (run.rounds, run.total_rounds) == (10, 30)
+    for scheme, rounds in (("second_half", 10), ("channel", 4)):
+        (run.folder / scheme).mkdir(parents=True)
+        (run.folder / scheme / "metrics.csv").write_text("round\n" + "1\n" * rounds)
+    assert recipe_runs._rounds_done(run) == 14
+    assert "|" not in recipe_results.similarities(plan)
+    rows = [
+        dict(zip(similarity_tables.COLUMNS, (scheme, 20, 0, "conv", 0.5, 0.25, 8)))
+        for scheme in run.schemes
+    ]
+    similarity_tables.write_csv(str(run.folder / "similarity.csv"), rows)
+    assert similarity_tables.read_csv(str(run.folder / "similarity.csv")) == rows
+    assert recipe_runs._rounds_done(run) == 30
+    printed = recipe_results.similarities(plan)
+    assert "cifar10 seed 0\n\n| block | second_half | channel | first_half |" in printed
+    assert "| 0 conv | 0.500 | 0.500 | 0.500 |" in printed
+
+
 TINY = """
 title = "Table 0: a tiny one"
 paper = "Nobody, 2024"
@@ -142,7 +188,7 @@ paper = "91"
 [[rows]]
 id = "broken"
 label = "broken"
-settings = { algo = "fedavg", partition = "natural" }
+settings = { algo = "fedavg", partition = "classes:20" }
 paper = "*"
 """
 
@@ -177,7 +223,7 @@ def test_killed_and_started_again_it_skips_what_is_finished(tiny, tmp_path, caps
     assert run_experiment.main(["run", *tiny, "--seed=1", "--jobs=2"]) == 1
     assert [(folder / "weights.npz").stat().st_mtime_ns for folder in done] == before
     captured = capsys.readouterr()
-    assert captured.err.count("failed: broken seed 1: exit code 2, error: partition must") == 1
+    assert captured.err.count("failed: broken seed 1: exit code 2, error: classes:L,SIZE must") == 1
     lines = {line.split("  ")[0]: line.split() for line in captured.out.splitlines()}
     assert lines["FedAvg"][1:4] == ["90.5", "±", "0.5"]
     assert lines["FedProx"][-1] == "1"
@@ -231,6 +277,12 @@ def test_dry_run_lists_the_runs_and_writes_nothing(tiny, tmp_path, capsys, monke
     ]
     assert all("2 of 11" in line and "mnist (embedded)" in line for line in lines[3:])
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("is_embedded", "words"), [(True, 32), (False, 256)])
+def test_the_estimate_is_of_the_data_that_are_used(is_embedded, words):
+    task = tasks.TASKS["imdb"]
+    assert recipe_estimate.inputs(task, is_embedded).input_shape == (words,)
 
 
 def test_exact_tables_print_at_once(tmp_path, capsys):

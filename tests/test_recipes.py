@@ -81,8 +81,7 @@ def test_every_run_builds_and_its_flags_say_all_of_it(name, scale, data):
         wanted = recipe_scale.scaled(paper.settings, scale, {}, data == "embedded")
         built = dataclasses.asdict(run.experiment.settings)
         for field, value in dataclasses.asdict(wanted).items():
-            is_left_over = value is None and field == "target_accuracy"  # the demo's
-            assert field == "source" or is_left_over or built[field] == value, (run.row.id, field)
+            assert field == "source" or built[field] == value, (run.row.id, field)
         assert run.experiment.algo == paper.algo
         assert run.experiment.params == paper.params
 
@@ -95,7 +94,8 @@ def test_analyses_are_what_their_command_makes_of_the_flags(name, scale, data):
         assert (flag, module) == ("-m", "tff_partial.similarity")
         built = similarity.create_experiment(similarity.parse(words)).settings
         wanted = run.experiment.settings
-        for field in ("model", "partition", "clients", "rounds", "local_steps", "learning_rate"):
+        # It measures as often as it says itself, and knows no targets.
+        for field in {*recipe_plan.SETTINGS} - {"eval_every", "target_accuracy"}:
             assert getattr(built, field) == getattr(wanted, field), field
         assert wanted.rounds == (100 if scale == 1 else 10)
 
@@ -121,6 +121,13 @@ def test_numbers_are_read_with_their_spread_and_targets():
     assert paper.targets[0] == (0.92, 23.0)
     assert paper.targets[-1] == (0.97, None)
     assert paper.text.endswith("97 %: *")
+
+
+def test_data_that_stand_in_for_the_papers_are_noted():
+    for name in ("fedumf/tableA1", "fedumf/tableA2"):
+        only = "c15-mnist-iid-fedavg,c15-emnist-iid-fedavg"
+        rows = plan(name, only=only, data="tfds").document["rows"]
+        assert [row["stands_in"] for row in rows] == [False, True]
 
 
 def test_combinations_of_axes_have_their_own_settings():
@@ -174,6 +181,10 @@ BAD = {
     "id": ({"rows": [{"id": "../a", "label": "a", "paper": "1"}]}, "have an id of small"),
     "no number": ({"rows": [{"id": "a", "label": "a"}]}, "must have paper"),
     "number": ({"rows": [{"id": "a", "label": "a", "paper": [1.5]}]}, "number as text"),
+    "stand-in": (
+        {"rows": [{"id": "a", "label": "a", "paper": "1", "stands_in": "yes"}]},
+        "stands_in must be bool",
+    ),
     "rows and axes": ({"axes": [AXIS], "numbers": {}}, "either rows or axes"),
     "axes alone": ({"rows": None, "axes": [AXIS]}, "either rows or axes"),
     "length": ({"rows": None, "axes": [AXIS], "numbers": {"": ["1", "2"]}}, "be a list of 1"),
@@ -320,6 +331,18 @@ def test_hyperparameters_are_given_to_their_own_algorithm_only():
         assert run.experiment.params == expected
 
 
+def test_a_preset_has_no_target_for_a_recipe_without_one():
+    [run] = plan("embracing/table3", 0.1, only="case1", data="embedded").runs
+    assert tasks.TASKS["cifar10"].demo.target_accuracy == 0.6
+    assert run.experiment.settings.target_accuracy is None
+    assert "--target_accuracy=0" in run.arguments
+    [run] = plan("fedumf/tableA1", only="c15-mnist-iid-fedavg", data="tfds").runs
+    assert run.experiment.settings.target_accuracy == 0.95
+    options = {"only": "c15-mnist-iid-fedavg", "data": "tfds", "target_accuracy": 0.0}
+    [run] = plan("fedumf/tableA1", **options).runs
+    assert run.experiment.settings.target_accuracy is None
+
+
 def test_commands_are_short_on_real_data_and_name_no_folder(tmp_path):
     found = plan("embracing/table3", 0.1, only="case1", data="tfds", data_dir=str(tmp_path))
     assert found.document["rows"][0]["command"] == (
@@ -340,6 +363,7 @@ REFUSED = {
     "no real data": ({"scale": 1.0, "data_dir": "nowhere"}, "scale=1 must have the real data"),
     "cohort": ({"clients_per_round": 500}, "clients_per_round must be at most"),
     "hyperparameter": ({"embracing_head_statistics": "none"}, "head_statistics"),
+    "hyperparameter of no row": ({"fedumf_alpha": 0.5}, "algorithm of the rows, embracing. Rec"),
 }
 
 
@@ -349,6 +373,32 @@ def test_what_cannot_be_run_is_an_error_before_anything_is_written(change, messa
     with pytest.raises(ValueError, match=message):
         plan("embracing/table3", output_dir=str(tmp_path / "out"), **options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_flags_that_would_have_no_effect_are_refused():
+    with pytest.raises(ValueError, match=r"exactly, must be given no flags .*\['--rounds'\]"):
+        plan("embracing/table1", rounds=5, seed=1)
+    with pytest.raises(ValueError, match=r"an analysis, must .*\['--clip_norm'\]"):
+        plan("embracing/figure1", 0.1, data="embedded", clip_norm=1.0, width=0.5)
+    with pytest.raises(ValueError, match="algorithm of the rows, fedavg"):
+        plan("fedumf/table1", 0.1, only="fedavg", data="embedded", fedumf_alpha=0.5)
+    assert plan("embracing/table1", output_dir="elsewhere", seed=1).runs == ()
+    [run] = plan("embracing/figure3", 0.1, data="embedded", width=0.5, momentum=0.5).runs
+    assert {"--width=0.5", "--momentum=0.5"} <= {*run.arguments}
+
+
+def test_a_task_without_writers_needs_another_partition():
+    options = {"only": "case1", "data": "embedded", "task": "mnist", "model": "mlp_200"}
+    with pytest.raises(ValueError, match="partition must be given, .* for mnist, .*'natural:2'"):
+        plan("embracing/table4", 0.1, **options)
+    [run] = plan("embracing/table4", 0.1, partition="iid", **options).runs
+    assert run.experiment.settings.partition == "iid"
+
+
+def test_tasks_say_whether_they_have_writers():
+    for task in tasks.TASKS.values():
+        if task.load_embedded is not None:
+            assert task.has_writers == (task.load_embedded(0).writers is not None), task.name
 
 
 def test_the_document_lists_every_recipe_with_its_number_of_runs():

@@ -67,8 +67,9 @@ def test_numbers_have_four_significant_digits(value, text):
 
 
 def test_recipe_has_ours_beside_the_papers_with_the_difference(results):
-    rows = [row("fedavg", 64.01), row("weak", 70.5), row("late", 50.0), row("never", 81.2)]
-    folder = write_recipe(results, rows)
+    papers = {"fedavg": 64.01, "weak": 70.5, "late": 50.0, "never": 81.2}
+    command = "python run_experiment.py --target_accuracy=0.5"
+    folder = write_recipe(results, [row(name, paper, command) for name, paper in papers.items()])
     write_run(folder / "fedavg" / "seed-0", [0.2, 0.6, 0.64, 0.63])
     write_run(folder / "fedavg" / "seed-1", [0.2, 0.5, 0.68, 0.66], seed=1)
     write_run(folder / "weak" / "seed-0", [0.2, 0.3, 0.4, 0.7012])
@@ -81,7 +82,7 @@ def test_recipe_has_ours_beside_the_papers_with_the_difference(results):
         "ours, %": "66.00 ± 2.83",
         "difference": "+1.99",
         "seeds": "2",
-        "share": "50 %",
+        "share (paper)": "50 %",
     }
     assert [line["ours, %"] for line in compared[1:]] == ["70.12", "2 of 9 rounds", "not run"]
     assert [line["difference"] for line in compared[1:]] == ["−0.38", "–", "–"]
@@ -103,6 +104,19 @@ def test_recipe_has_ours_beside_the_papers_with_the_difference(results):
         MARK
         not in html.partition("<style>")[0] + html.partition("<main>")[2].partition("<script")[0]
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "preset", "shown"),
+    [("", "demo", False), ("", "paper", True), ("--target_accuracy=0.5", "demo", True)],
+)
+def test_the_demos_target_is_not_that_of_a_table_of_accuracies(results, command, preset, shown):
+    folder = write_recipe(results, [row("a", 50.0, f"python run_experiment.py {command}")])
+    write_run(folder / "a" / "seed-0", [0.2, 0.6], preset=preset)
+    (section,) = sections.find([str(results)])
+    _, (line,) = tables(markdown.part(section))
+    assert ("rounds to target" in line) == shown
+    assert (curves.figure(section)["target"] is not None) == shown
 
 
 def test_fewer_is_better_for_rounds_and_targets_of_a_row_are_lines(results):
@@ -132,6 +146,23 @@ def test_fewer_is_better_for_rounds_and_targets_of_a_row_are_lines(results):
     assert [line["paper, rounds"] for line in umf] == ["3", "4", "not reached"]
 
 
+@pytest.mark.parametrize(
+    ("seeds", "command"),
+    [
+        ((), "python run_experiment.py"),
+        ((0,), "python run_experiment.py"),
+        ((2,), "python run_experiment.py --seed=2"),
+        ((0, 1), "for seed in 0 1; do python run_experiment.py --seed=$seed; done"),
+    ],
+)
+def test_the_command_of_a_recipes_row_has_the_seeds_that_were_run(results, seeds, command):
+    folder = write_recipe(results, [row("a", 50.0)])
+    for seed in seeds:
+        write_run(folder / "a" / f"seed-{seed}", [0.5], seed=seed)
+    (section,) = sections.find([str(results)])
+    assert section.rows[0].command == command
+
+
 def test_exact_tables_and_analyses_need_no_training(results):
     metric = {"name": "capacity", "label": "capacity", "unit": ""}
     exact = write_recipe(results, [row("weak", 0.16)], "a/exact", metric=metric, kind="exact")
@@ -153,6 +184,11 @@ def test_exact_tables_and_analyses_need_no_training(results):
     assert similarity["largest similarity"] == "0.6 ± 0.1"
     assert similarity["mean similarity"] == "0.3 ± 0.1"
     assert (similarity["scheme"], similarity["block"]) == ("none", "conv")
+
+
+def test_folders_within_each_other_have_a_recipe_once(results):
+    write_recipe(results, [row("a", 50.0)])
+    assert len(sections.find([str(results), str(results / "recipes")])) == 1
 
 
 def test_single_runs_are_grouped_and_seeds_joined(results):
@@ -219,10 +255,34 @@ def test_flags_beside_the_scale_are_said_and_tell_recipes_apart(results):
         "(partition=iid)",
     ]
     flags = "--clients=32 --augment=true --partition=iid"
-    assert f"Changed beside the scale, for all rows: {flags}." in text
+    assert f"The paper's setting, but for all rows: {flags}." in text
+    assert "scale 1" not in text.lower()
     assert "a tenth of the rounds" not in text  # nothing was shrunk by the rule
-    assert "higher is better; scale 1 with changes" in text
-    assert '<td class="text">1 with changes</td>' in html
+    assert "higher is better; the paper's setting with changes:" in text
+    assert '<td class="text">the paper&#x27;s setting with changes</td>' in html
+    assert "share (paper)" in tables(text)[0][0]
+
+
+@pytest.mark.parametrize(
+    ("scale", "given", "fact", "caption", "head"),
+    [
+        (1.0, {}, "The paper's setting (scale 1).", "the paper's setting", "share"),
+        (0.1, {}, "Scale 0.1 of the paper's setting (a tenth of the rounds).", "scale 0.1", ""),
+        (
+            0.1,
+            {"clients": 9},
+            "Changed beside the scale, for all rows: --clients=9.",
+            "scale 0.1 with changes",
+            "",
+        ),
+    ],
+)
+def test_how_far_it_is_the_papers_setting_is_said(results, scale, given, fact, caption, head):
+    write_recipe(results, [row("case1", 50.0)], scale=scale, given=given)
+    text, _ = of(results)
+    assert fact in text
+    assert f"higher is better; {caption}:" in text
+    assert (head or "share (paper)") in tables(text)[0][0]
 
 
 def test_remarks_stand_below_the_tables_of_their_recipe(results, tmp_path, capsys):
@@ -283,6 +343,16 @@ def test_another_task_than_the_papers_is_marked(results):
     write_run(folder / "weak" / "seed-0", [0.4])
     text, _ = of(results)
     assert f"real: mnist 3.0.1, in place of the paper's: **{MARK}**" in text
+
+
+def test_a_row_whose_data_stand_in_for_the_papers_is_marked(results):
+    rows = [row("mnist", 50.0), row("letters", 50.0, stands_in=True)]
+    folder = write_recipe(results, rows)
+    for name in ("mnist", "letters"):
+        write_run(folder / name / "seed-0", [0.4], preset="paper")
+    text, _ = of(results)
+    assert f"real: mnist 3.0.1; real: mnist 3.0.1, in place of the paper's: **{MARK}**" in text
+    assert [MARK in line["row"] for line in tables(text)[0]] == [False, True]
 
 
 def test_curves_are_means_over_seeds_with_their_deviation(results):
@@ -362,7 +432,7 @@ def test_hostile_text_stays_text(results):
     outside = re.sub(r"(?s)(`{3,})\n.*?\n\1", "", text)
     assert "<script" not in outside
     assert "<img" not in outside
-    assert {len(line) for table in tables(text) for line in table} == {6, 9}
+    assert {len(line) for table in tables(text) for line in table} == {5, 6}
 
 
 def test_the_page_asks_for_nothing_and_its_policy_admits_only_its_own_scripts(results):
@@ -422,6 +492,7 @@ EXPERIMENTS = {
     "devices": ["--task=mnist", "--algo=fedpmt", "--device_speeds=0.2,1", "--round_deadline=26.5"],
     "bool": ["--task=mnist", "--algo=fedumf", "--fedumf_literal", "--clip_norm=10"],
     "paper": ["--task=mnist", "--algo=feddc", "--preset=paper"],
+    "no target": ["--task=mnist", "--algo=fedavg", "--target_accuracy=0"],
 }
 
 

@@ -90,7 +90,7 @@ def create(
       normalization: Of the model, where it has one.
       augment: Whether to use the task's augmentation.
       seed: Of everything random.
-      overrides: Fields of `tasks.Settings` that differ from the preset.
+      overrides: Fields of `tasks.Settings` that differ from the preset; a target of 0 is none.
       params: Hyperparameters of the algorithm that differ from its defaults.
 
     Raises:
@@ -106,7 +106,7 @@ def create(
         base = chosen_task.papers[_paper(chosen_task, algorithm, paper)]
     elif paper is not None:
         raise ValueError(f"paper must be given with preset='paper' only. Received: paper={paper!r}")
-    changes = dict(overrides or {})
+    changes = without_zero_target(overrides or {})
     if "local_steps" in changes and "local_epochs" not in changes:
         changes["local_epochs"] = None
     if "local_epochs" in changes and "local_steps" not in changes:
@@ -133,6 +133,12 @@ def create(
     if augment and chosen_task.augment is None:
         raise ValueError(f"augment must be used with a task that has one. Received: task={task!r}")
     return experiment
+
+
+def without_zero_target(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes with None for a target of 0: a flag that is not given leaves the preset's."""
+    none = {"target_accuracy": None} if changes.get("target_accuracy") == 0 else {}
+    return {**changes, **none}
 
 
 def _tier_changes(algo: str, base: Any, changes: Mapping[str, Any]) -> dict[str, str]:

@@ -57,6 +57,7 @@ def _row(row: Row, command: str) -> dict[str, Any]:
         "label": row.label,
         "columns": dict(row.columns),
         "command": command,
+        "stands_in": row.stands_in,
         "paper": {**paper, "targets": targets} if targets else paper,
     }
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -83,15 +83,14 @@ def seconds(run: recipe_plan.Run, times: StepTimes) -> float:
     settings = run.experiment.settings
     train, test = sizes(run.experiment.task, run.is_embedded)
     size = _client_size(run, train)
-    data = recipe_plan.inputs_of(run.experiment.task)
+    data = inputs(run.experiment.task, run.is_embedded)
     data.client_size, data.num_clients = (lambda client: size), settings.clients
     model, step = times.get(run, data)
     local = experiment.create_params(run.experiment).local
     steps = local.steps or local.epochs * -(-size // local.batch_size)
     training = settings.clients_per_round * steps * step * _share(run.experiment, model, data)
     evaluation = _FORWARD * step * test / settings.batch_size / settings.eval_every
-    schemes = 3 if "--figure=3" in run.arguments else 1
-    return schemes * run.rounds * (training + evaluation)
+    return run.total_rounds * (training + evaluation)
 
 
 def _share(experiment_: experiment.Experiment, model: Any, data: Any) -> float:
@@ -105,16 +104,29 @@ def _share(experiment_: experiment.Experiment, model: Any, data: Any) -> float:
 
 def sizes(task: Any, is_embedded: bool) -> tuple[int, int]:
     """Training and test examples."""
-    return _embedded_sizes(task.name) if is_embedded else _SIZES.get(task.name, _GENERATED)
+    return _embedded(task.name).sizes if is_embedded else _SIZES.get(task.name, _GENERATED)
+
+
+def inputs(task: Any, is_embedded: bool) -> Any:
+    """What a model needs to know of the data; embedded ones may have another shape."""
+    data = recipe_plan.inputs_of(task)
+    if is_embedded:
+        data.input_shape = _embedded(task.name).input_shape
+    return data
+
+
+class _Embedded(NamedTuple):
+    sizes: tuple[int, int]
+    input_shape: tuple[int, ...]
 
 
 @functools.cache
-def _embedded_sizes(name: str) -> tuple[int, int]:
+def _embedded(name: str) -> _Embedded:
     load = tasks.TASKS[name].load_embedded
     if load is None:
         raise ValueError(f"task must have embedded data. Received: task={name!r}")
     arrays = load(0)
-    return len(arrays.train_y), len(arrays.test_y)
+    return _Embedded((len(arrays.train_y), len(arrays.test_y)), arrays.train_x.shape[1:])
 
 
 def _client_size(run: recipe_plan.Run, train: int) -> int:

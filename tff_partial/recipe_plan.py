@@ -8,17 +8,19 @@ demo, as the paper's preset refuses embedded data.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 import shlex
 import types
 from collections.abc import Mapping, Sequence
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import numpy as np
 
 import tasks
+from tasks import partition as partitions
 from tff_partial import experiment as experiments
-from tff_partial import recipe_document, recipe_scale, recipes, registry
+from tff_partial import recipe_document, recipe_scale, recipes, registry, similarity
 from tff_partial.recipe_schema import Recipe, Row
 
 FOLDER = "results/recipes"
@@ -34,17 +36,21 @@ EXECUTION = (
 )
 _OWN = ("algo", "preset", "paper")  # only the recipe says these
 _PLACES = ("output_dir", "seed", "data", "data_dir")
-# What `tff_partial.similarity` takes of a run's flags.
+_SIMILARITY = ("-m", "tff_partial.similarity")
+# What it takes of a run's flags.
 _ANALYSIS = (
     "task",
     "preset",
     "model",
+    "width",
     "partition",
     "clients",
     "rounds",
     "local_steps",
     "batch_size",
     "learning_rate",
+    "momentum",
+    "weight_decay",
     "train_examples",
     "data",
     "data_dir",
@@ -102,6 +108,21 @@ class Run:
     def rounds(self) -> int:
         return self.experiment.settings.rounds
 
+    @functools.cached_property
+    def figure(self) -> Optional[int]:
+        """Of `tff_partial.similarity`; None for any other program."""
+        program, flags = self.arguments[:2], self.arguments[2:]
+        return similarity.parse(flags).figure if program == _SIMILARITY else None
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """What a figure compares: each trains all rounds, in a folder of its own."""
+        return () if self.figure is None else similarity.FIGURES.get(self.figure, ())
+
+    @property
+    def total_rounds(self) -> int:
+        return self.rounds * max(1, len(self.schemes))
+
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
@@ -126,15 +147,14 @@ def create(options: Options, build: Build) -> Plan:
     """
     recipe = recipes.load(options.recipe)
     recipe_scale.check(options.scale)
-    refused = [f"--{name}" for name in _OWN if name in options.given]
-    if refused:
-        raise ValueError(f"{', '.join(_OWN)} must not be given with recipe. Received: {refused}")
+    _check_given(recipe, options)
     rows = recipes.select(recipe, options.only)
     folder = pathlib.Path(options.given.get("output_dir") or FOLDER, recipe.name)
     is_exact = recipe.kind == "exact"
     scale = 1.0 if is_exact else options.scale
     folder /= f"scale-{scale:g}"
     found = [] if is_exact else [_of_row(recipe, row, options, build) for row in rows]
+    _check_hyperparameters(options.given, found)
     first = options.given.get("seed", 0)
     runs = [
         _run(planned, seed, folder)
@@ -144,6 +164,38 @@ def create(options: Options, build: Build) -> Plan:
     document = recipe_document.create(recipe, rows, found, options.deciding, scale)
     document = recipe_document.merged(folder / recipe_document.NAME, document, recipe)
     return Plan(recipe, rows, folder, tuple(runs), document)
+
+
+def _check_given(recipe: Recipe, options: Options) -> None:
+    """Refuses flags that would have no effect, or are the recipe's own."""
+    refused = [f"--{name}" for name in _OWN if name in options.given]
+    if refused:
+        raise ValueError(f"{', '.join(_OWN)} must not be given with recipe. Received: {refused}")
+    deciding = [f"--{name}" for name in options.deciding]
+    if recipe.kind == "exact" and deciding:
+        raise ValueError(
+            f"{recipe.name}, which is computed exactly, must be given no flags that decide "
+            f"results. Received: {deciding}"
+        )
+    taken = [name for name in _ANALYSIS if name not in _OWN]
+    unknown = [f"--{name}" for name in options.deciding if name not in taken]
+    if recipe.kind == "analysis" and unknown:
+        raise ValueError(
+            f"{recipe.name}, an analysis, must be given no flags but {', '.join(taken)}. "
+            f"Received: {unknown}"
+        )
+
+
+def _check_hyperparameters(given: Mapping[str, Any], found: Sequence[PlannedRow]) -> None:
+    """Refuses hyperparameters of algorithms that no row has."""
+    algorithms = {planned.experiment.algo for planned in found}
+    owners = _owners()
+    useless = [f"--{n}" for n in given if n in owners and owners[n] not in algorithms]
+    if useless:
+        raise ValueError(
+            "hyperparameters must be of an algorithm of the rows, "
+            f"{', '.join(sorted(algorithms))}. Received: {useless}"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,8 +224,10 @@ def _of_row(recipe: Recipe, row: Row, options: Options, build: Build) -> Planned
     task = _task(options.given.get("task", paper.task.name))
     is_embedded = _is_embedded(task, options)
     given = {name: value for name, value in options.given.items() if name in SETTINGS}
+    given = experiments.without_zero_target(given)
     settings = recipe_scale.scaled(paper.settings, options.scale, given, is_embedded)
     experiments.check_model_fits(settings.model, inputs_of(task))
+    _check_writers(settings.partition, task)
     flags: dict[str, Any] = {"task": task.name, "algo": paper.algo}
     base = task.demo
     if not is_embedded and task is paper.task:
@@ -186,6 +240,14 @@ def _of_row(recipe: Recipe, row: Row, options: Options, build: Build) -> Planned
     experiment = build(texts(flags))
     program, flags = _program(recipe, flags | _data_flags(is_embedded, options), options)
     return PlannedRow(row, program, flags, experiment, is_embedded)
+
+
+def _check_writers(partition: str, task: Any) -> None:
+    if partitions.parse(partition)[0] == "natural" and not task.has_writers:
+        raise ValueError(
+            f"partition must be given, and not be natural, for {task.name}, which has no writers. "
+            f"Received: partition={partition!r}"
+        )
 
 
 def _data_flags(is_embedded: bool, options: Options) -> dict[str, Any]:
@@ -217,6 +279,8 @@ def texts(values: Mapping[str, Any]) -> list[str]:
 def differences(settings: Any, base: Any) -> dict[str, Any]:
     """The settings that differ from a preset and can be given as flags."""
     found = {name: getattr(settings, name) for name in SETTINGS}
+    if found["target_accuracy"] is None and base.target_accuracy is not None:
+        found["target_accuracy"] = 0
     return {
         name: value
         for name, value in found.items()
@@ -232,13 +296,18 @@ def _others(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_algorithm(given: Mapping[str, Any], algo: str) -> dict[str, Any]:
     """Without the hyperparameters of other algorithms."""
-    foreign = {
-        f"{name}_{field.name}"
+    owners = _owners()
+    return {name: value for name, value in given.items() if owners.get(name, algo) == algo}
+
+
+@functools.cache
+def _owners() -> dict[str, str]:
+    """Flag of a hyperparameter -> its algorithm."""
+    return {
+        f"{name}_{field.name}": name
         for name, algorithm in registry.ALGORITHMS.items()
         for field in dataclasses.fields(algorithm.params)
-        if name != algo
     }
-    return {name: value for name, value in given.items() if name not in foreign}
 
 
 def _task(name: str) -> Any:

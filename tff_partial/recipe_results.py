@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from tff_partial import results, run_statistics
+from tff_partial import results, run_statistics, similarity_tables
 from tff_partial.recipe_plan import Plan, Run
 from tff_partial.recipe_schema import Metric
 
@@ -55,6 +55,16 @@ def table(plan: Plan) -> str:
         lines.append((row.label, row.paper.text, _ours(plan.recipe.metric, runs), str(len(runs))))
     label, unit = plan.recipe.metric.label, plan.recipe.metric.unit
     return f"{plan.recipe.name}: {label}{f', {unit}' if unit else ''}\n\n{aligned(lines)}"
+
+
+def similarities(plan: Plan) -> str:
+    """The table of every analysis that is finished, as it prints it itself."""
+    found = [f"{plan.recipe.name}: {plan.recipe.metric.label}"]
+    for run in plan.runs:
+        if run.figure is not None and is_finished(run):
+            rows = similarity_tables.read_csv(str(run.folder / "similarity.csv"))
+            found.append(f"{run.name}\n\n{similarity_tables.table(run.figure, rows)}")
+    return "\n\n".join(found)
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:

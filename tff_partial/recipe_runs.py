@@ -49,8 +49,8 @@ def main(
     recipe_document.write(plan.folder, plan.document)
     say(f"{plan.recipe.name}: {len(plan.runs)} runs; results in {plan.folder}")
     outcome = run_all(plan.runs, jobs)
-    if plan.recipe.kind == "runs":
-        print(recipe_results.table(plan))
+    is_analysis = plan.recipe.kind == "analysis"
+    print((recipe_results.similarities if is_analysis else recipe_results.table)(plan))
     for name, reason in outcome.failed:
         say(f"failed: {name}: {reason}")
     if outcome.signal:
@@ -156,7 +156,7 @@ class _Progress:
     def __enter__(self) -> _Progress:
         import tqdm
 
-        total, done = sum(run.rounds for run in self._runs), sum(self._done.values())
+        total, done = sum(run.total_rounds for run in self._runs), sum(self._done.values())
         self._bar = tqdm.tqdm(total=total, initial=done, unit="round", dynamic_ncols=True)
         return self
 
@@ -172,18 +172,27 @@ class _Progress:
         if done == self._bar.n and now - self._shown < _REFRESH_SECONDS:
             return
         self._shown = now
-        finished = sum(self._done[run.name] >= run.rounds for run in self._runs)
+        finished = sum(self._done[run.name] >= run.total_rounds for run in self._runs)
         names = ", ".join(running) if len(running) < len(self._runs) else ""
         self._bar.set_postfix_str(f"{finished}/{len(self._runs)} runs; {names}", refresh=False)
-        # A run that goes on repeats what followed its checkpoint: the bar may go back.
-        self._bar.update(done - self._bar.n)
+        if done == self._bar.n:
+            self._bar.refresh()  # an update by 0 would count for the estimate of the time left
+        else:
+            # A run that goes on repeats what followed its checkpoint: the bar may go back.
+            self._bar.update(done - self._bar.n)
 
 
 def _rounds_done(run: recipe_plan.Run) -> int:
     if recipe_results.is_finished(run):
-        return run.rounds
+        return run.total_rounds
+    folders = [run.folder / scheme for scheme in run.schemes] or [run.folder]
+    return sum(_rows(folder / "metrics.csv") for folder in folders)
+
+
+def _rows(path: pathlib.Path) -> int:
+    """Of a CSV, without its head; 0 if there is none."""
     try:
-        with open(run.folder / "metrics.csv") as file:
+        with open(path) as file:
             return max(0, sum(1 for _ in file) - 1)
     except OSError:
         return 0

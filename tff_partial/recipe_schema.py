@@ -48,10 +48,18 @@ _ROW = {
     "columns": _TABLE,
     "settings": _TABLE,
     "targets": _LIST,
+    "stands_in": bool,
     "paper": (str, _TABLE, _LIST),
 }
 _AXIS = {"column": str, "values": _LIST}
-_VALUE = {"id": str, "label": str, "columns": _TABLE, "settings": _TABLE, "targets": _LIST}
+_VALUE = {
+    "id": str,
+    "label": str,
+    "columns": _TABLE,
+    "settings": _TABLE,
+    "targets": _LIST,
+    "stands_in": bool,
+}
 _COMBINATION = {"ids": _LIST, "settings": _TABLE}
 _PUBLISHED = {"value": (int, float), "spread": (int, float), "text": str}
 
@@ -85,13 +93,17 @@ class Published:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A run, for each seed: what is varied, its flags at the paper's scale, the paper's number."""
+    """A run, for each seed: what is varied, its flags at the paper's scale, the paper's number.
+
+    Its data stand in for the paper's where `stands_in` is True, even if they are real.
+    """
 
     id: str
     label: str
     columns: Mapping[str, str]
     settings: Mapping[str, Any]
     paper: Published
+    stands_in: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,7 +176,9 @@ def _rows(where: str, data: Mapping[str, Any]) -> Iterator[Row]:
             _fail(place, "have an id of small letters, digits, '.', '_' and '-'", row["id"])
         settings = {**data.get("settings", {}), **row.get("settings", {})}
         paper = _published(place, row["paper"], row.get("targets", []), settings)
-        yield Row(row["id"], row["label"], _texts(row.get("columns", {})), settings, paper)
+        columns = _texts(row.get("columns", {}))
+        stands_in = row.get("stands_in", False)
+        yield Row(row["id"], row["label"], columns, settings, paper, stands_in)
 
 
 def _combinations(where: str, data: Mapping[str, Any]) -> Iterator[Row]:
@@ -212,7 +226,9 @@ def _combination(
         if set(combination["ids"]) <= set(ids):
             settings |= combination["settings"]
     label = ", ".join(value["label"] for value in values)
-    return Row("-".join(ids), label, columns, settings, _published(where, cell, targets, settings))
+    paper = _published(where, cell, targets, settings)
+    stands_in = any(value.get("stands_in", False) for value in values)
+    return Row("-".join(ids), label, columns, settings, paper, stands_in)
 
 
 def _published(

@@ -53,6 +53,13 @@ def write_csv(path: str, rows: Rows) -> None:
     os.replace(temporary, path)
 
 
+def read_csv(path: str) -> Rows:
+    """What `write_csv` wrote."""
+    kinds = dict(zip(COLUMNS, (str, int, int, str, float, float, int)))
+    with open(path, newline="") as file:
+        return [{k: kinds[k](v) for k, v in row.items()} for row in csv.DictReader(file)]
+
+
 def panels(figure: int, rows: Rows) -> Panels:
     """What is drawn: panel -> line -> points (local steps, maximum over pairs).
 

@@ -31,7 +31,11 @@ def of_runs(runs: Sequence[Run]) -> str:
         *_flags(settings),
         *_data_flags(runs[0], execution.get("data_dir")),
     ]
-    command = " ".join(["python run_experiment.py", *flags])
+    return with_seeds(" ".join(["python run_experiment.py", *flags]), runs)
+
+
+def with_seeds(command: str, runs: Sequence[Run]) -> str:
+    """The command with the seeds of runs; a shell's loop where there are several."""
     seeds = [str(run.seed) for run in runs]
     if len(seeds) == 1:
         return f"{command} --seed={seeds[0]}"
@@ -54,6 +58,8 @@ def _flags(settings: Mapping[str, Any]) -> list[str]:
     given = {name: settings.get(name) for name in ("task", "algo", "preset")}
     given["paper"] = _paper(settings)
     given |= {name: settings.get(name) for name in (*fields, *_OF_ALL, *params)}
+    if given["target_accuracy"] is None:
+        given["target_accuracy"] = 0  # none, whatever the preset has
     wanted = {k: v for k, v in given.items() if v not in (None, "") and v != DEFAULTS.get(k)}
     return [f"--{name}={shlex.quote(text_of(value))}" for name, value in wanted.items()]
 

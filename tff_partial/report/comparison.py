@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Optional
 
 from tff_partial.report import cells, formats
 from tff_partial.report.cells import Cell, Line, Table
-from tff_partial.report.recipes import KINDS, Metric, Section
+from tff_partial.report.recipes import KINDS, TO_TARGET, Metric, Section
 from tff_partial.report.runs import Paper, Row
 from tff_partial.run_statistics import Spread
-
-_TO_TARGET = "_to_target"
 
 
 def compared(section: Section, metric: Metric) -> Table:
@@ -21,7 +20,7 @@ def compared(section: Section, metric: Metric) -> Table:
     names = cells.varied(section)
     # What is varied comes last: on a phone the first columns are those that are seen.
     heads = ["row", f"paper{unit}", f"ours{unit}", "difference"]
-    heads += [*(["seeds"] if section.kind != "exact" else []), *names]
+    heads += [*(["seeds"] if section.kind != "exact" else []), *_papers(section, names)]
     lines = []
     for row in section.rows:
         for target, paper, ours in _figures(row, metric):
@@ -34,17 +33,22 @@ def compared(section: Section, metric: Metric) -> Table:
     if has_targets:
         heads.insert(1, "target, %")
     how = "" if section.kind == "runs" else f"; {KINDS[section.kind]}"
-    scale = "" if section.scale is None else f"; scale {section.scale_text}"
+    scale = "" if section.scale is None else f"; {section.scale_text}"
     label = metric.label[:1].upper() + metric.label[1:]
     caption = f"{label}{better[metric.higher_is_better]}{scale}{how}"
     return Table(caption, tuple(heads), tuple(lines))
+
+
+def _papers(section: Section, names: Sequence[str]) -> Sequence[str]:
+    """Heads of what is varied, which is the paper's where ours is smaller or changed."""
+    return names if section.is_papers_setting else [f"{name} (paper)" for name in names]
 
 
 def _figures(row: Row, metric: Metric) -> list[tuple[Optional[float], Paper, Optional[Spread]]]:
     """(target or None, the paper's figure, ours) of a row."""
     if not row.paper.targets:
         return [(None, row.paper, row.spread_of(metric.name) if row.finished else None)]
-    name = metric.name[: -len(_TO_TARGET)] if metric.name.endswith(_TO_TARGET) else "rounds"
+    name = metric.name[: -len(TO_TARGET)] if metric.name.endswith(TO_TARGET) else "rounds"
     return [
         (
             target,
@@ -89,7 +93,7 @@ def _missing(row: Row, metric: Metric, found: Optional[Spread]) -> str:
         return f"{count} of {len(row.finished)} seeds"
     if any(run.similarity for run in row.finished):
         return "see the table below"
-    return "not reached" if metric.name.endswith(_TO_TARGET) else "not known"
+    return "not reached" if metric.name.endswith(TO_TARGET) else "not known"
 
 
 def _difference(ours: float, paper: Optional[float], metric: Metric) -> Cell:

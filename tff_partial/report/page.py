@@ -80,13 +80,13 @@ def _warning(sections: Sequence[Section]) -> str:
 
 
 def _overview(sections: Sequence[Section]) -> str:
-    heads = ("part", "rows run", "scale", "data", "paper")
+    heads = ("part", "rows run", "setting", "data", "paper")
     lines = []
     for index, section in enumerate(sections):
         done = sum(bool(row.finished) for row in section.rows)
         cells = (
             f"{done} of {len(section.rows)}",
-            section.scale_text or NONE,
+            _text(section.scale_text) or NONE,
             _marked("; ".join(section.data)) or "–",
             _text(section.paper) or "–",
         )

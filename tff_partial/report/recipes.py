@@ -12,6 +12,7 @@ from tff_partial.report import commands, runs
 from tff_partial.report.runs import Paper, ReportError, Row, Run
 
 RECIPE = "recipe.json"
+TO_TARGET = "_to_target"  # how names of metrics end that have a target
 KINDS = {"runs": "trained", "exact": "computed exactly", "analysis": "analysis of trained models"}
 
 
@@ -70,26 +71,41 @@ class Section:
         return f"{self.recipe}: {self.title}" if self.recipe else self.title
 
     @property
+    def is_papers_setting(self) -> bool:
+        """Whether nothing was shrunk or changed; what is computed exactly never is."""
+        return self.scale is None or (self.scale == 1 and not self.given)
+
+    @property
     def scale_text(self) -> str:
-        """The scale; not a bare number where flags changed more than it says."""
+        """How far it is the paper's setting, for captions; empty where there is no scale."""
         if self.scale is None:
             return ""
-        changed = " with changes" if self.given else ""
-        return f"{self.scale:g}{changed}"
+        scale = "the paper's setting" if self.scale == 1 else f"scale {self.scale:g}"
+        return f"{scale} with changes" if self.given else scale
 
     @property
     def facts(self) -> tuple[str, ...]:
         """What stands below the heading."""
-        rule = f" ({self.scale_rule})" if self.scale_rule and self.scale != 1 else ""
-        flags = " ".join(f"--{name}={value}" for name, value in self.given.items())
         found = (
             self.paper,
             KINDS[self.kind] if self.kind != "runs" else "",
-            "" if self.scale is None else f"scale {self.scale:g} of the paper's setting{rule}",
-            f"changed beside the scale, for all rows: {flags}" if flags else "",
+            *self._setting(),
             f"data: {'; '.join(self.data)}" if self.data else "",
         )
         return tuple(f"{fact[:1].upper()}{fact[1:]}." for fact in found if fact)
+
+    def _setting(self) -> tuple[str, ...]:
+        """The scale and what was changed beside it, a sentence each."""
+        if self.scale is None:
+            return ()
+        flags = " ".join(f"--{name}={value}" for name, value in self.given.items())
+        if self.scale == 1:
+            # Flags may shrink as much as a scale does: no "scale 1" beside them.
+            changed = f", but for all rows: {flags}"
+            return (f"the paper's setting{changed if flags else ' (scale 1)'}",)
+        rule = f" ({self.scale_rule})" if self.scale_rule else ""
+        scale = f"scale {self.scale:g} of the paper's setting{rule}"
+        return (scale, f"changed beside the scale, for all rows: {flags}" if flags else "")
 
     @property
     def data(self) -> tuple[str, ...]:
@@ -114,7 +130,9 @@ def read(root: str, folder: str) -> Section:
         given = _object(content, "given", {})
         other_task = "task" in given
         rows = tuple(_row(root, folder, row, other_task) for row in _list(content, "rows"))
-        kind = _kind(content)
+        metric, kind = _metric(_object(content, "metric")), _kind(content)
+        if not metric.name.endswith(TO_TARGET):
+            rows = tuple(map(_without_leaked_targets, rows))
         return Section(
             title=_text(content, "title"),
             rows=rows,
@@ -124,7 +142,7 @@ def read(root: str, folder: str) -> Section:
             # What is computed exactly has no scale.
             scale=None if kind == "exact" else _number(content, "scale"),
             scale_rule=_text(content, "scale_rule", ""),
-            metric=_metric(_object(content, "metric")),
+            metric=metric,
             given={str(name): commands.text_of(value) for name, value in given.items()},
             notes=tuple(str(note) for note in _list(content, "notes", [])),
         )
@@ -160,13 +178,32 @@ def _row(root: str, folder: str, content: Any, other_task: bool) -> Row:
     if name in ("", ".", "..") or os.path.basename(name) != name:
         raise _Malformed(f"ids of rows that are names of folders, not {name!r}.")
     columns = _object(content, "columns", {})
+    found = _runs(root, os.path.join(folder, name))
+    stands_in = bool(content.get("stands_in"))
+    found = tuple(_marked(run, stands_in, other_task) for run in found)
+    command = commands.clean(_text(content, "command", ""), [root])
     return Row(
         _text(content, "label"),
         {str(key): str(value) for key, value in columns.items()},
-        commands.clean(_text(content, "command", ""), [root]),
-        _runs(root, os.path.join(folder, name), other_task),
+        # Without --seed a command repeats seed 0, and so it does where nothing was run.
+        commands.with_seeds(command, found) if any(run.seed for run in found) else command,
+        found,
         _paper(_object(content, "paper", {})),
     )
+
+
+def _without_leaked_targets(row: Row) -> Row:
+    """Without targets that nobody asked for: older runs have that of the task's demo."""
+    if "--target_accuracy=" in row.command:
+        return row
+    return dataclasses.replace(row, runs=tuple(map(_without_demo_target, row.runs)))
+
+
+def _without_demo_target(run: Run) -> Run:
+    if run.target is None or run.settings.get("preset") == "paper":
+        return run
+    settings = {**run.settings, "target_accuracy": None}
+    return dataclasses.replace(run, config={**run.config, "settings": settings})
 
 
 def _paper(content: Mapping[str, Any]) -> Paper:
@@ -184,13 +221,20 @@ def _paper(content: Mapping[str, Any]) -> Paper:
     )
 
 
-def _runs(root: str, folder: str, other_task: bool) -> tuple[Run, ...]:
+def _marked(run: Run, stands_in: bool, other_task: bool) -> Run:
+    """Whether its data stand in for the paper's: the row says so, or another task was given."""
+    # The paper's preset is used only with the paper's task.
+    is_other = other_task and run.settings.get("preset") != "paper"
+    return dataclasses.replace(run, stands_in=stands_in or is_other)
+
+
+def _runs(root: str, folder: str) -> tuple[Run, ...]:
     """The runs of a row, a folder `seed-<k>` each."""
     if not os.path.isdir(folder):
         return ()
     names = [name for name in os.listdir(folder) if name.startswith("seed-")]
     paths = [os.path.join(folder, name) for name in sorted(names, key=lambda n: (len(n), n))]
-    found = [runs.read_run(path, commands.shown_folder(root, path), other_task) for path in paths]
+    found = [runs.read_run(path, commands.shown_folder(root, path)) for path in paths]
     return tuple(run for run in found if run.config or run.summary)
 
 

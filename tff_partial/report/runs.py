@@ -28,7 +28,7 @@ class Run:
       rows: Of metrics.csv.
       summary: summary.json, with what metrics.csv gives at present in the place of older figures.
       similarity: The rows of similarity.csv, of an analysis.
-      stands_in: Whether the task is another than that of the paper's table.
+      stands_in: Whether the data are others than those of the paper's table.
     """
 
     folder: str
@@ -137,13 +137,12 @@ class Row:
         return run_statistics.spread(value for value in values if value is not None)
 
 
-def read_run(path: str, shown: str, other_task: bool = False) -> Run:
+def read_run(path: str, shown: str) -> Run:
     """The run in a folder.
 
     Args:
       path: The folder.
       shown: Its name in the report.
-      other_task: Whether a recipe was given another task than the paper's.
 
     Raises:
       ReportError: If a file of it cannot be read.
@@ -161,9 +160,7 @@ def read_run(path: str, shown: str, other_task: bool = False) -> Run:
             f"{type(error).__name__}: {error}"
         ) from error
     # A run that went on after it was stopped has the summary of that time.
-    # The paper's preset is used only with the paper's task.
-    stands_in = other_task and config.get("settings", {}).get("preset") != "paper"
-    return Run(shown, config, rows, {**summary, **current}, similarity, stands_in)
+    return Run(shown, config, rows, {**summary, **current}, similarity)
 
 
 def _read_similarity(path: str) -> list[dict[str, str]]:

@@ -22,19 +22,18 @@ def find(roots: Sequence[str]) -> list[Section]:
     Raises:
       ReportError: If a folder is missing, nothing is found, or a file is not as it should be.
     """
-    found: list[Section] = []
+    of_recipes: dict[str, Section] = {}
     singles: dict[str, Run] = {}
     for root in roots:
         if not os.path.isdir(root):
             raise ReportError(f"results must be a folder. Received: {root}")
         for folder, kind in _walk(root):
-            if kind == "recipe":
-                found.append(recipes.read(root, folder))
-            else:
-                shown = commands.shown_folder(root, folder)
-                singles.setdefault(os.path.realpath(folder), runs.read_run(folder, shown))
-    found.sort(key=lambda section: (section.recipe, -(section.scale or 0.0), str(section.given)))
-    found = _told_apart(found)
+            place = os.path.realpath(folder)  # folders may overlap
+            if kind == "recipe" and place not in of_recipes:
+                of_recipes[place] = recipes.read(root, folder)
+            elif kind == "run" and place not in singles:
+                singles[place] = runs.read_run(folder, commands.shown_folder(root, folder))
+    found = _told_apart(sorted(of_recipes.values(), key=_order))
     found += group(list(singles.values()))
     if not found:
         raise ReportError(
@@ -42,6 +41,10 @@ def find(roots: Sequence[str]) -> list[Section]:
             f"Received: {', '.join(roots)}"
         )
     return found
+
+
+def _order(section: Section) -> tuple[str, float, str]:
+    return section.recipe, -(section.scale or 0.0), str(section.given)
 
 
 def _told_apart(found: Sequence[Section]) -> list[Section]:
