@@ -44,7 +44,7 @@ class Params(stateful_process.StatefulParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.alpha < math.inf:
-            raise ValueError(f"alpha must not be negative. Received: alpha={self.alpha}")
+            raise ValueError(f"alpha must be finite and not negative. Received: alpha={self.alpha}")
 
 
 def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:

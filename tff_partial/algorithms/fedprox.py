@@ -40,7 +40,7 @@ class Params:
     def __post_init__(self) -> None:
         process.check_mean(self.weighting)
         if not 0 <= self.mu < math.inf:
-            raise ValueError(f"mu must not be negative. Received: mu={self.mu}")
+            raise ValueError(f"mu must be finite and not negative. Received: mu={self.mu}")
 
 
 def build(model: ModelSpec, params: Params) -> Any:
