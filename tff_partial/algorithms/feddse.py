@@ -58,7 +58,9 @@ class Params(submodel_process.HeteroParams):
         for name in ("temperature", "inference_examples", "distill"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:
-                raise ValueError(f"{name} must be finite and not negative. Received: {name}={value}")
+                raise ValueError(
+                    f"{name} must be finite and not negative. Received: {name}={value}"
+                )
         for name in ("distill_steps", "distill_learning_rate"):
             value = getattr(self, name)
             if not 0 < value < math.inf:
