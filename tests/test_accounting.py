@@ -83,11 +83,12 @@ def test_tiers_without_a_client_count_none():
 
 def test_seconds_of_epochs():
     accounts = accounts_of()
-    # Two epochs of 3, 2, 2 and 1 batches; a step of the whole model is 2 * (4 + 8) + 6 = 30.
-    # Ten seconds are those of the average client, with four examples (3.5): four steps.
-    assert (accounts.seconds(0), accounts.seconds(3)) == (15.0, 5.0)
-    assert accounts.seconds(1) == pytest.approx(10 * (4 * 4 + 4 * (2 * 3 + 2)) / (4 * 30))
-    assert accounts.seconds(2) == pytest.approx(10 * (4 * 3 + 4 * (2 * 3 + 2)) / (4 * 30))
+    # Two epochs of 3, 2, 2 and 1 batches; the whole model takes 4 + 8 an example and 6 a step.
+    # Ten seconds are those of the average client, with four examples (3.5): 120 operations.
+    assert accounts.seconds(0) == pytest.approx(10 * (10 * 12 + 6 * 6) / 120)
+    assert accounts.seconds(3) == pytest.approx(10 * (4 * 12 + 2 * 6) / 120)
+    assert accounts.seconds(1) == pytest.approx(10 * (4 * 4 + 8 * 3 + 4 * 2) / 120)
+    assert accounts.seconds(2) == pytest.approx(10 * (3 * 4 + 6 * 3 + 4 * 2) / 120)
 
 
 def test_batches_that_are_not_full_and_clients_without_examples_cost_what_they_do():
@@ -112,11 +113,11 @@ def test_seconds_of_steps():
 
 def test_the_slowest_client_sets_the_pace_without_a_deadline():
     accounts = accounts_of(devices=Devices((0.5,), full_seconds=3))
-    # 48 / 120 and 44 / 120 of the operations.
+    # 48 / 120 and 38 / 120 of the operations.
     _, columns = accounts.of_round([2, 1])
     assert columns["simulated_seconds"] == pytest.approx(3 * 0.4 / 0.5)
     _, columns = accounts.of_round([2])
-    assert columns["simulated_seconds"] == 2.2
+    assert columns["simulated_seconds"] == pytest.approx(3 * 38 / 120 / 0.5)
     assert "clients_late" not in columns
 
 
@@ -140,9 +141,9 @@ def test_a_round_ends_before_the_deadline_if_all_are_done():
     assert kept == [1, 2]
     assert (columns["simulated_seconds"], columns["clients_late"]) == (4.0, 0)
     # At the deadline is in time.
-    kept, columns = accounts_of(devices=Devices(deadline=15)).of_round([0, 1])
+    kept, columns = accounts_of(devices=Devices(deadline=13)).of_round([0, 1])
     assert kept == [0, 1]
-    assert (columns["simulated_seconds"], columns["clients_late"]) == (15.0, 0)
+    assert (columns["simulated_seconds"], columns["clients_late"]) == (13.0, 0)
 
 
 def speeds(shares, tier_of, seed):
