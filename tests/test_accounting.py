@@ -255,8 +255,11 @@ def test_fedavg_on_the_devices_of_fedpmt():
     assert slowest["simulated_seconds"] == 50
 
 
-@pytest.mark.parametrize("bad", [{"deadline": 0}, {"deadline": -1.0}, {"full_seconds": 0}])
-def test_bad_devices(bad):
-    ((name, value),) = bad.items()
-    with pytest.raises(ValueError, match=rf"^{name} must be positive\. Received: {name}={value}$"):
-        Devices(**bad)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("deadline", 0), ("deadline", -1.0), ("full_seconds", 0), ("full_seconds", float("inf"))],
+)
+def test_bad_devices(name, value):
+    received = f"Received: {name}={value}"
+    with pytest.raises(ValueError, match=rf"^{name} must be positive and finite\. {received}$"):
+        Devices(**{name: value})

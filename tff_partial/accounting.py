@@ -38,7 +38,7 @@ class Devices:
         for name in ("deadline", "full_seconds"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
-                raise ValueError(f"{name} must be positive. Received: {name}={value}")
+                raise ValueError(f"{name} must be positive and finite. Received: {name}={value}")
 
 
 class Accounts:

@@ -42,15 +42,6 @@ _RECIPE = {
     "numbers": _TABLE,
 }
 _METRIC = {"name": str, "label": str, "unit": str, "higher_is_better": bool}
-_ROW = {
-    "id": str,
-    "label": str,
-    "columns": _TABLE,
-    "settings": _TABLE,
-    "targets": _LIST,
-    "stands_in": bool,
-    "paper": (str, _TABLE, _LIST),
-}
 _AXIS = {"column": str, "values": _LIST}
 _VALUE = {
     "id": str,
@@ -60,6 +51,7 @@ _VALUE = {
     "targets": _LIST,
     "stands_in": bool,
 }
+_ROW = {**_VALUE, "paper": (str, _TABLE, _LIST)}
 _COMBINATION = {"ids": _LIST, "settings": _TABLE}
 _PUBLISHED = {"value": (int, float), "spread": (int, float), "text": str}
 
