@@ -47,9 +47,12 @@ def test_batches_follow_the_seed():
     assert not np.array_equal(batches(local, 50)[0], batches(local, 50, (1, 3))[0])
 
 
-def numpy_softmax_training(x, y, kernel, bias, drawn, lr, momentum, weight_decay, clip=None):
+def numpy_softmax_training(
+    x, y, kernel, bias, drawn, lr, momentum, weight_decay, clip=None, slope=(0.0, 0.0), pull=0.0
+):
     """Momentum SGD of softmax regression, written without the code under test."""
     kernel, bias = kernel.astype(np.float64), bias.astype(np.float64)
+    first_kernel, first_bias = kernel, bias
     kernel_velocity, bias_velocity = np.zeros_like(kernel), np.zeros_like(bias)
     loss_sum = 0.0
     for batch in drawn:
@@ -59,6 +62,8 @@ def numpy_softmax_training(x, y, kernel, bias, drawn, lr, momentum, weight_decay
         loss_sum -= np.log(p[np.arange(len(batch)), y[batch]]).sum()
         p[np.arange(len(batch)), y[batch]] -= 1
         dk, db = x[batch].T @ p / len(batch) + weight_decay * kernel, p.mean(0)
+        dk = dk + slope[0] + pull * (kernel - first_kernel)
+        db = db + slope[1] + pull * (bias - first_bias)
         if clip is not None:
             norm = np.sqrt((dk**2).sum() + (db**2).sum())
             dk, db = dk * min(1, clip / norm), db * min(1, clip / norm)
@@ -69,15 +74,22 @@ def numpy_softmax_training(x, y, kernel, bias, drawn, lr, momentum, weight_decay
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "own"),
     [
-        {"steps": 9},
-        {"epochs": 2, "momentum": 0.9},
-        {"steps": 9, "momentum": 0.5, "weight_decay": 0.1},
-        {"epochs": 1, "weight_decay": 0.01, "clip_norm": 0.2},
+        ({"steps": 9}, {}),
+        ({"epochs": 2, "momentum": 0.9}, {}),
+        ({"steps": 9, "momentum": 0.5, "weight_decay": 0.1}, {}),
+        ({"epochs": 1, "weight_decay": 0.01, "clip_norm": 0.2}, {}),
+        ({"steps": 9}, {"pull": 0.7}),
+        ({"steps": 9}, {"slope": (0.3, -0.2)}),
+        ({"steps": 9}, {"slope": (0.3, -0.2), "pull": 0.7}),
+        ({"epochs": 2, "momentum": 0.9}, {"slope": (0.3, -0.2), "pull": 0.7}),
+        ({"epochs": 2, "clip_norm": 0.2}, {"slope": (0.3, -0.2), "pull": 0.7}),
+        # A rate at which the pull alone would jump to the start and beyond.
+        ({"steps": 9}, {"slope": (0.3, -0.2), "pull": 5.0}),
     ],
 )
-def test_local_loop_equals_numpy(settings):
+def test_local_loop_equals_numpy(settings, own):
     local = LocalTraining(batch_size=4, learning_rate=0.2, **settings)
     softmax = model_spec.ModelSpec(
         lambda: tf.keras.Sequential([tf.keras.layers.Dense(tiny.CLASSES)]), (tiny.FEATURES,)
@@ -86,9 +98,11 @@ def test_local_loop_equals_numpy(settings):
     kernel, bias = (v.numpy() for v in model.trainable)
     ((x, y),) = tiny.client_data(sizes=(10,))
     record = tiny.cohort([(x, y)])[0].get_single_element()
-    train = tf.function(local_training.build(model, parts.everything(model), local))
+    slope, pull = own.get("slope", ()), own.get("pull", 0.0)
+    given = [tf.fill(v.shape, s) for v, s in zip(model.trainable, slope)]
+    train = tf.function(local_training.build(model, parts.everything(model), local, pull))
     initial = tf.nest.map_structure(tf.convert_to_tensor, model.weights)
-    sums = train(initial, record, tf.constant(0.2))
+    sums = train(initial, record, tf.constant(0.2), given)
     expected_kernel, expected_bias, loss_sum = numpy_softmax_training(
         x,
         y,
@@ -99,26 +113,15 @@ def test_local_loop_equals_numpy(settings):
         local.momentum,
         local.weight_decay,
         local.clip_norm,
+        **own,
     )
     np.testing.assert_allclose(model.trainable[0], expected_kernel, atol=1e-6)
     np.testing.assert_allclose(model.trainable[1], expected_bias, atol=1e-6)
     assert float(sums["loss"]) == pytest.approx(loss_sum, rel=1e-5)
-
-
-def test_gradient_fn_changes_the_gradient():
-    model = tiny.spec().instantiate()
-    initial = tf.nest.map_structure(tf.convert_to_tensor, model.weights)
-    record = tiny.cohort(tiny.client_data())[0].get_single_element()
-    train = local_training.build(model, parts.everything(model), LocalTraining(steps=1))
-
-    @tf.function
-    def run():
-        ones = lambda gradients, weights, start: [tf.ones_like(g) for g in gradients]  # noqa: E731
-        return train(initial, record, tf.constant(0.5), ones)
-
-    run()
-    for variable, start in zip(model.trainable, initial.trainable):
-        np.testing.assert_allclose(variable, start - 0.5, atol=1e-6)
+    if pull:
+        for v, first, s in zip(model.trainable, (kernel, bias), slope or (0.0, 0.0)):
+            left = model.buffer(v, local_training.SLOPE)
+            np.testing.assert_allclose(left, s + pull * (v.numpy() - first), atol=1e-5)
 
 
 def test_dropout_is_a_function_of_the_record():

@@ -27,9 +27,13 @@ ALL = sorted(name for name, entry in registry.ALGORITHMS.items() if entry.is_sta
 STATEFUL = [name for name in ALL if not registry.ALGORITHMS[name].keeps_models]
 
 
+PLAIN = {"momentum": 0.0, "weight_decay": 0.0, "clip_norm": None}
+ALL_ON = {"momentum": 0.5, "weight_decay": 0.02, "clip_norm": 0.8}
+
+
 def local(**changes):
-    settings = {"epochs": 2, "batch_size": 5, "learning_rate": RATE, "momentum": 0.5}
-    return LocalTraining(**{**settings, "weight_decay": 0.02, "clip_norm": 0.8, **changes})
+    settings = {"epochs": 2, "batch_size": 5, "learning_rate": RATE, **ALL_ON}
+    return LocalTraining(**{**settings, **changes})
 
 
 def batches(record, round_num, training):
@@ -49,19 +53,19 @@ def expected(name, initial, data, training, **params):
         }
         for t, selected in enumerate(SELECTED)
     ]
-    found = getattr(reference, name)(
-        initial, data, rounds, momentum=0.5, weight_decay=0.02, clip_norm=0.8, **params
-    )
+    sgd = {name: getattr(training, name) for name in PLAIN}
+    found = getattr(reference, name)(initial, data, rounds, **sgd, **params)
     return [model if isinstance(model, tuple) else (model, None) for model in found]
 
 
+@pytest.mark.parametrize("sgd", [PLAIN, ALL_ON], ids=["plain", "all on"])
 @pytest.mark.parametrize("name", sorted(PARAMS))
-def test_equals_numpy_with_partial_participation_and_changing_rates(name):
+def test_equals_numpy_with_partial_participation_and_changing_rates(name, sgd):
     data, params = tiny.client_data(), PARAMS[name]
-    process = tiny.build(name, local(), weighting="uniform", **params)
+    process = tiny.build(name, local(**sgd), weighting="uniform", **params)
     running = tiny.Rounds(process, data)
     initial = running.weights()
-    wanted = expected(name, initial, data, local(), **params)
+    wanted = expected(name, initial, data, local(**sgd), **params)
     upcoming = [*SELECTED[1:], []]
     for t, selected in enumerate(SELECTED):
         others = []
@@ -146,11 +150,12 @@ def test_scaffold_with_zero_variates_is_fedavg():
         np.testing.assert_array_equal(a, b)
 
 
-def test_feddyn_without_regularisation_adds_the_drift():
+@pytest.mark.parametrize("weighting", ["uniform", "examples"])
+def test_feddyn_without_regularisation_adds_the_drift(weighting):
     """alpha = 0: clients train as in FedAvg, the server still adds the mean drift."""
     data = tiny.client_data()
-    feddyn = tiny.Rounds(tiny.build("feddyn", local(), alpha=0.0), data)
-    fedavg = tiny.Rounds(tiny.build("fedavg", local(), weighting="uniform"), data)
+    feddyn = tiny.Rounds(tiny.build("feddyn", local(), alpha=0.0, weighting=weighting), data)
+    fedavg = tiny.Rounds(tiny.build("fedavg", local(), weighting=weighting), data)
     initial = feddyn.weights()
     feddyn.next([0, 2])
     fedavg.next([0, 2])

@@ -156,11 +156,7 @@ class Computations:
                     done = tf.cast(sent["round"], tf.float32)
                     return schedule(done + tf.cast(step, tf.float32) / interval, 1 / interval)
 
-                corrections = layout.split(value["correction"]) if rules.variance_reduced else ()
-
-                def corrected(gradients: Any, variables: Any, initial: Any) -> Any:
-                    return [g - c for g, c in zip(gradients, corrections)]
-
+                slope = layout.split(-value["correction"]) if rules.variance_reduced else ()
                 sums = loop(
                     tff.learning.models.ModelWeights(
                         layout.split(value["parameters"]),
@@ -168,7 +164,7 @@ class Computations:
                     ),
                     record,
                     rate,
-                    corrected if rules.variance_reduced else None,
+                    slope,
                     steps=(sent["first"], sent["stop"]),
                     momentum=layout.split(value["momentum"]) if local.momentum else (),
                 )

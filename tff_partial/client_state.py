@@ -64,9 +64,13 @@ class ClientStates:
         """Replaces what these clients keep, after so many rounds. Can be repeated."""
         for client_id, value in values.items():
             parts = [np.asarray(part) for part in tf.nest.flatten(value)]
-            is_initial = all(map(np.array_equal, parts, self._initial))
             self._unwritten[int(client_id)] = done
-            self._keep(int(client_id), None if is_initial else parts)
+            self._keep(int(client_id), None if self._is_initial(parts) else parts)
+
+    def _is_initial(self, parts: list[np.ndarray]) -> bool:
+        # The smallest first: mostly they differ, and the others need not be looked at.
+        pairs = sorted(zip(parts, self._initial), key=lambda pair: pair[0].size)
+        return all(np.array_equal(part, initial) for part, initial in pairs)
 
     def write(self) -> None:
         """The first half of a checkpoint: what has changed is in files, the old ones too."""

@@ -1,14 +1,18 @@
-"""The one client loop; algorithms hook into it.
+"""The one client loop; algorithms add terms of their own to the objective.
 
-w <- w_0;  v <- 0
+w <- w_0;  v <- 0;  s <- slope
 for each local step:
     b <- next batch of a shuffle of the client's examples
     g <- gradient of the mean loss over b at w, + weight_decay * w for kernels
-    g <- gradient_fn(g, w, w_0)                          (an algorithm's own term)
-    g <- g * min(1, clip_norm / |g|)                     (if given; after both terms)
+    g <- g + s                                           (of an algorithm's own terms)
+    g <- g * min(1, clip_norm / |g|)                     (if given; of all of it)
     v <- momentum * v + g
     w <- w - eta * v
+    s <- s - pull * eta * v                              (s = slope + pull * (w - w_0))
 return w - w_0
+
+An algorithm's own terms are <slope, w> + pull / 2 * |w - w_0|^2. Their gradient s is moved along
+with w: on a CPU that is the least that has to be read and written in a step.
 """
 
 from __future__ import annotations
@@ -26,7 +30,8 @@ from tff_partial.lazy import tf
 from tff_partial.model_spec import Model
 from tff_partial.parts import Part
 
-GradientFn = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
+# The buffers of a model that hold the gradient of an algorithm's own terms.
+SLOPE = "slope"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,28 +120,51 @@ class BatchOrder:
         return self._order[start : tf.minimum(start + self._size, epoch_start + self._n)]
 
 
-class Momentum:
-    """SGD with momentum on a part's variables, by TensorFlow's fused kernels."""
+class Sgd:
+    """SGD with momentum on a part's variables, by TensorFlow's fused kernels.
 
-    def __init__(self, model: Model, variables: Sequence[Any], local: LocalTraining) -> None:
-        self._variables, self._momentum = variables, local.momentum
+    Attributes:
+      slope: The gradient of the algorithm's own terms where the variables are now; empty for none.
+    """
+
+    def __init__(
+        self, model: Model, variables: Sequence[Any], local: LocalTraining, pull: float
+    ) -> None:
+        self._variables, self._momentum, self._pull = variables, local.momentum, pull
         self._buffers = [model.buffer(v) for v in (variables if local.momentum else ())]
+        self._slopes = [model.buffer(v, SLOPE) for v in (variables if pull else ())]
+        self.slope: Sequence[Any] = self._slopes
 
-    def reset(self, values: Sequence[Any] = ()) -> None:
-        """Starts from these buffers, or from none."""
-        zeros = [tf.zeros(buffer.shape, buffer.dtype) for buffer in self._buffers]
-        for buffer, value in zip(self._buffers, values or zeros):
-            buffer.assign(value, read_value=False)
+    def reset(self, momentum: Sequence[Any] = (), slope: Sequence[Any] = ()) -> None:
+        """Starts from these buffers and this slope, or from zero."""
+        _assign(self._buffers, momentum)
+        _assign(self._slopes, slope)
+        self.slope = self._slopes or slope
 
     def apply(self, gradients: Sequence[Any], learning_rate: Any) -> None:
         if not self._momentum:
-            for v, g in zip(self._variables, gradients):
-                tf.raw_ops.ResourceApplyGradientDescent(var=v.handle, alpha=learning_rate, delta=g)
+            _descend(self._variables, learning_rate, gradients)
+            _descend(self._slopes, self._pull * learning_rate, gradients)
+            return
         for v, buffer, g in zip(self._variables, self._buffers, gradients):
             # The buffer holds -eta * v: the same steps while eta is constant.
             tf.raw_ops.ResourceApplyKerasMomentum(
                 var=v.handle, accum=buffer.handle, lr=learning_rate, grad=g, momentum=self._momentum
             )
+        _descend(self._slopes, -self._pull, self._buffers)
+
+
+def _assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
+    zeros = [tf.zeros(variable.shape, variable.dtype) for variable in variables]
+    for variable, value in zip(variables, values or zeros):
+        variable.assign(value, read_value=False)
+
+
+def _descend(variables: Sequence[Any], rate: Any, gradients: Sequence[Any]) -> None:
+    for v, g in zip(variables, gradients):
+        tf.raw_ops.ResourceApplyGradientDescent(
+            var=v.handle, alpha=rate, delta=tf.convert_to_tensor(g)
+        )
 
 
 def backprop(
@@ -152,28 +180,26 @@ def backprop(
     return gradients, losses, logits
 
 
-def build(model: Model, part: Part, local: LocalTraining) -> Callable[..., Any]:
+def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> Callable[..., Any]:
     """Returns the local loop `train(initial_weights, record, learning_rate, ...) -> sums`.
 
     To be called inside a `tf.function`. It leaves the trained weights in the model's variables
     and returns the sums of loss, correct predictions and examples over its steps, as float32
-    scalars. The rate may be a function of the step. `gradient_fn` is an algorithm's own change of
-    the gradient. Where a round is run in pieces, `steps` are the first step of a piece and the
-    one after its last, and `momentum` what the piece before left in the model's buffers.
+    scalars. The rate may be a function of the step. `slope` and `pull` are the algorithm's own
+    terms (see above); with a pull, what has become of the slope is left in the model's `SLOPE`
+    buffers. Where a round is run in pieces, `steps` are the first step of a piece and the one
+    after its last, and `momentum` what the piece before left in the model's buffers.
     """
     variables = part.variables
-    optimizer = Momentum(model, variables, local)
-    positions = [_index(model.trainable, v) for v in variables]
+    optimizer = Sgd(model, variables, local, pull)
     differentiate = part.backprop or functools.partial(backprop, model, variables, part.forward)
 
-    def gradients(
-        x: Any, y: Any, initial: Sequence[Any], gradient_fn: Optional[GradientFn]
-    ) -> tuple[Any, Any]:
+    def gradients(x: Any, y: Any) -> tuple[Any, Any]:
         grads, losses, logits = differentiate(x, y)
         if local.weight_decay:
             grads = [_decayed(g, v, local.weight_decay) for g, v in zip(grads, variables)]
-        if gradient_fn is not None:
-            grads = list(gradient_fn(grads, variables, initial))
+        if optimizer.slope:
+            grads = [g + s for g, s in zip(grads, optimizer.slope)]
         if local.clip_norm is not None and math.isfinite(local.clip_norm):
             grads, _ = tf.clip_by_global_norm(grads, local.clip_norm)
         size = tf.cast(tf.shape(y)[0], tf.float32)
@@ -184,13 +210,12 @@ def build(model: Model, part: Part, local: LocalTraining) -> Callable[..., Any]:
         initial_weights: Any,
         record: Any,
         learning_rate: Any,
-        gradient_fn: Optional[GradientFn] = None,
+        slope: Sequence[Any] = (),
         steps: Optional[tuple[Any, Any]] = None,
         momentum: Sequence[Any] = (),
     ) -> Any:
         model.assign(initial_weights)
-        optimizer.reset(momentum)
-        initial = [initial_weights.trainable[i] for i in positions]
+        optimizer.reset(momentum, slope)
         by_step = callable(learning_rate)
         inputs = part.prepare(record)
         order = BatchOrder(local, tf.shape(record["y"])[0], record["seed"])
@@ -201,16 +226,12 @@ def build(model: Model, part: Part, local: LocalTraining) -> Callable[..., Any]:
                 model.set_seed(record["seed"] + tf.stack([step + 1, 0]))
             indices = order.indices(step)
             x, y = part.batch(inputs, indices), tf.gather(record["y"], indices)
-            grads, step_sums = gradients(x, y, initial, gradient_fn)
+            grads, step_sums = gradients(x, y)
             optimizer.apply(grads, learning_rate(step) if by_step else learning_rate)
             sums += step_sums
         return collections.OrderedDict(loss=sums[0], correct=sums[1], examples=sums[2])
 
     return train
-
-
-def _index(variables: Sequence[Any], wanted: Any) -> int:
-    return next(i for i, v in enumerate(variables) if v is wanted)
 
 
 def _decayed(gradient: Any, variable: Any, weight_decay: float) -> Any:

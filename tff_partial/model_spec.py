@@ -138,14 +138,15 @@ class Model:
         has_random_layers = _use_stateless_randomness(self.blocks, self._step_seed)
         self.is_random = has_random_layers or spec.augment is not None
 
-        self._buffers: dict[int, Any] = {}
+        self._buffers: dict[tuple[int, str], Any] = {}
 
-    def buffer(self, variable: Any) -> Any:
+    def buffer(self, variable: Any, purpose: str = "momentum") -> Any:
         """A variable of the same shape, for an optimiser; parts of the model share it."""
-        if id(variable) not in self._buffers:
+        key = id(variable), purpose
+        if key not in self._buffers:
             zeros = tf.zeros(variable.shape, variable.dtype)
-            self._buffers[id(variable)] = tf.Variable(zeros, trainable=False)
-        return self._buffers[id(variable)]
+            self._buffers[key] = tf.Variable(zeros, trainable=False)
+        return self._buffers[key]
 
     @property
     def weights(self) -> Any:

@@ -63,7 +63,7 @@ def build_learning_process(
     model: ModelSpec,
     local: local_training.LocalTraining,
     part_fns: Sequence[PartFn] = (parts.everything,),
-    gradient_fn: Optional[local_training.GradientFn] = None,
+    pull: float = 0.0,
     weighting: str = "examples",
     server_learning_rate: float = 1.0,
     aggregator: Optional[Any] = None,
@@ -75,7 +75,7 @@ def build_learning_process(
       model: The model.
       local: How a client trains.
       part_fns: Which part of the model a client trains, for each tier.
-      gradient_fn: The algorithm's own change of the gradient.
+      pull: Weight of the penalty 1/2 |w - x|^2, x the server's model, on the trained part.
       weighting: Clients count by their `examples`, or are `uniform`.
       server_learning_rate: Factor of the mean update.
       aggregator: A weighted TFF aggregation factory; the mean over contributors by default.
@@ -93,9 +93,8 @@ def build_learning_process(
                 _train_part,
                 built,
                 part,
-                local_training.build(built, part, local),
+                local_training.build(built, part, local, pull),
                 local,
-                gradient_fn,
                 weighting,
             )
             for part in [part_fn(built) for part_fn in part_fns]
@@ -162,13 +161,12 @@ def _train_part(
     part: parts.Part,
     train: Callable[..., Any],
     local: local_training.LocalTraining,
-    gradient_fn: Optional[local_training.GradientFn],
     weighting: str,
     weights: Any,
     record: Any,
     round_num: Any,
 ) -> tuple[Any, Any]:
-    sums = train(weights, record, local.rate(round_num), gradient_fn)
+    sums = train(weights, record, local.rate(round_num))
     # The zeros of what is not trained would else be made first and held through all steps.
     with tf.control_dependencies(tf.nest.flatten(sums)):
         return client_result(model, part, weights, record, weighting), sums

@@ -23,9 +23,6 @@ from tff_partial.lazy import tf, tff
 from tff_partial.model_spec import ModelSpec
 from tff_partial.vectors import Vector, choose, unwrap, wrap, zeros
 
-# The gradient and the weights of a step -> the gradient that is used.
-Correction = Callable[[Vector, Vector], Vector]
-
 
 @dataclasses.dataclass(frozen=True)
 class StatefulParams:
@@ -67,7 +64,9 @@ class Client(NamedTuple):
       round_num: Number of the round, from 0.
       rate: The round -> eta.
       steps: Number of local steps of this round (K), at least 1.
-      train: (Start, correction of the gradient) -> the model after local SGD. To be called once.
+      train: (Start, slope) -> the model after local SGD, and the slope there. The slope is the
+        gradient, at the server's model, of the terms that the algorithm adds to the client's
+        objective; if it has any, `Rules.pull` among them. To be called once.
     """
 
     weights: Vector
@@ -77,7 +76,7 @@ class Client(NamedTuple):
     round_num: Any
     rate: Callable[[Any], Any]
     steps: Any
-    train: Callable[..., Vector]
+    train: Callable[..., tuple[Vector, Vector]]
 
 
 class Update(NamedTuple):
@@ -100,9 +99,27 @@ def nobody(selected: Sequence[int], upcoming: Sequence[int], population: Sequenc
     return []
 
 
-def takes_the_mean(x: Vector, state: Any, mean: Vector, sums: Any) -> tuple[Vector, Any]:
+class Server(NamedTuple):
+    """What the server knows at the end of a round, in the graph.
+
+    Attributes:
+      weights: Its model (x, theta).
+      state: What it has kept beside it.
+      update: Mean over the selected clients of their model minus the server's.
+      sums: Of what they send beside their model.
+      count: Number of selected clients, at least 1.
+    """
+
+    weights: Vector
+    state: Any
+    update: Vector
+    sums: Any
+    count: Any
+
+
+def takes_the_mean(of: Server) -> tuple[Vector, Any]:
     """The server's model is the mean of the clients'."""
-    return mean, state
+    return of.weights + of.update, of.state
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +133,8 @@ class Rules:
       client_state: Initial model -> what a client keeps that never took part.
       server_state: Initial model -> what the server keeps beside its model.
       client: What a client does.
-      server: (Model, server's state, mean of the clients' models, sums) -> model and state.
+      server: What the server does -> its new model and state.
+      pull: Weight of a penalty 1/2 |w - x|^2 on a client's distance from the server's model.
       sent: What of the server's state is sent to the clients.
       other_models: Label -> (server's state -> a further model that is evaluated).
       unselected: (The selected clients, those of the next round, all) -> who else trains.
@@ -125,7 +143,8 @@ class Rules:
     client_state: Callable[[Vector], Any]
     client: Callable[[Client], Update]
     server_state: Callable[[Vector], Any] = lambda weights: ()
-    server: Callable[[Vector, Any, Vector, Any], tuple[Vector, Any]] = takes_the_mean
+    server: Callable[[Server], tuple[Vector, Any]] = takes_the_mean
+    pull: float = 0.0
     sent: Callable[[Any], Any] = lambda state: ()
     other_models: Mapping[str, Callable[[Any], Vector]] = dataclasses.field(default_factory=dict)
     unselected: Callable[..., Sequence[int]] = nobody
@@ -250,13 +269,13 @@ def build(
 
     @tff.tensorflow.computation(model.weights_type, server_type, model.weights_type, outcome.summed)
     def server_update(weights: Any, state: Any, update: Any, sums: Any) -> Any:
-        x, average = Vector(weights.trainable), Vector(weights.trainable) + Vector(update.trainable)
-        new, new_state = rules.server(x, wrap(state), average, wrap(sums["rules"]))
+        x, kept_state, count = Vector(weights.trainable), wrap(state), sums["clients"]
+        new, new_state = rules.server(
+            Server(x, kept_state, Vector(update.trainable), wrap(sums["rules"]), count)
+        )
         # Where all clients were late, nothing has been learnt that a drift would correct.
         kept = choose(
-            sums["clients"] > 0,
-            {"model": new, "state": new_state},
-            {"model": x, "state": wrap(state)},
+            count > 0, {"model": new, "state": new_state}, {"model": x, "state": kept_state}
         )
         statistics = [w + d for w, d in zip(weights.non_trainable, update.non_trainable)]
         model_weights = tff.learning.models.ModelWeights(kept["model"].tensors, statistics)
@@ -327,28 +346,28 @@ def _build_client_update(
     @tff.tensorflow.computation(broadcast_type, client_type, tff.SequenceType(model.record_type))
     def client_update(broadcast: Any, client: Any, dataset: Any) -> Any:
         built = model.instantiate()
-        loop = local_training.build(built, parts.everything(built), local)
+        loop = local_training.build(built, parts.everything(built), local, rules.pull)
 
         @tf.function
         def run(broadcast: Any, client: Any, record: Any) -> Any:
             weights, sent, round_num = broadcast
             record = records.in_round(record, round_num)
             num_examples = tf.shape(record["y"])[0]
-            found = []
+            x, found = Vector(weights.trainable), []
 
-            def train(start: Vector, correction: Optional[Correction] = None) -> Vector:
-                def corrected(gradients: Any, variables: Any, unused_initial: Any) -> Any:
-                    assert correction is not None
-                    return correction(Vector(gradients), Vector(variables)).tensors
-
+            def train(start: Vector, slope: Optional[Vector] = None) -> tuple[Vector, Vector]:
+                slope = slope or x.zeros() if rules.pull else slope or Vector(())
+                if rules.pull and start is not x:
+                    slope = slope + rules.pull * (start - x)
                 initial = tff.learning.models.ModelWeights(start.tensors, weights.non_trainable)
-                hook = None if correction is None else corrected
-                found.append(loop(initial, record, local.rate(round_num), hook))
-                return Vector(v.read_value() for v in built.trainable)
+                found.append(loop(initial, record, local.rate(round_num), slope.tensors))
+                if rules.pull:
+                    slopes = [built.buffer(v, local_training.SLOPE) for v in built.trainable]
+                    slope = Vector(v.read_value() for v in slopes)
+                return Vector(v.read_value() for v in built.trainable), slope
 
             state = wrap(client["value"])
             steps = tf.cast(tf.maximum(local.num_steps(num_examples), 1), tf.float32)
-            x = Vector(weights.trainable)
             update = rules.client(
                 Client(
                     x,

@@ -46,11 +46,6 @@ def zeros(value: Any) -> Any:
     return wrap(tf.nest.map_structure(tf.zeros_like, unwrap(value)))
 
 
-def total(first: Vector, *others: Vector) -> Vector:
-    """The sum of vectors, in one pass."""
-    return first.map(lambda *tensors: tf.add_n(tensors), *others)
-
-
 def wrap(value: Any) -> Any:
     """Lists of tensors, also in dictionaries, become vectors."""
     if isinstance(value, dict):

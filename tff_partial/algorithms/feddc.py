@@ -7,10 +7,14 @@ Gao et al., FedDC: Federated learning with non-IID data via local drift decoupli
     for each round:
         for each client i of the cohort S, in parallel:
             y <- K steps of SGD from x on  f_i(w) + alpha / 2 * |w + h_i - x|^2 + <c - c_i, w>
-            h_i <- h_i + (y - x)
-            c_i' <- c_i - c + (x - y) / (K eta)
-        H <- H + 1/N * sum of (y - x);  c <- c + 1/N * sum of (c_i' - c_i);  c_i <- c_i'
+            G_i <- (x - y) / (K eta)
+            h_i <- h_i + (y - x);  c_i <- c_i - c + G_i
+        H <- H + |S| / N * mean of (y - x);  c <- c + 1/N * sum of (G_i - c)
         x <- mean of y + H
+
+A client's objective needs its drift h_i and its variate c_i only as  l_i = alpha h_i - c_i, so
+that is what it keeps: the gradient of the added terms is  s(w) = l_i + c + alpha (w - x),  and
+l_i <- alpha (h_i + y - x) - (c_i - c + G_i) = s(y) - G_i.
 
 The mean of the last local models of all clients is evaluated as `all_clients`.
 
@@ -18,6 +22,7 @@ Differences from the paper: as in its public code, the drift that is added to th
 all clients, not only of the cohort, and the gradient correction has SCAFFOLD's form. That code
 also divides alpha and c by a client's share of the examples and takes the first round's eta for
 c_i; here all clients have the same and eta is the round's. Clipping (10 there) is `--clip_norm`.
+With weighting by examples, the mean that moves H is weighted too.
 """
 
 from __future__ import annotations
@@ -25,12 +30,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from typing import Any, Optional
+from typing import Any
 
 from tff_partial import costs, stateful_process
 from tff_partial.model_spec import ModelSpec
-from tff_partial.stateful_process import Client, Update
-from tff_partial.vectors import Vector, total
+from tff_partial.stateful_process import Client, Server, Update
+from tff_partial.vectors import Vector
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,40 +54,39 @@ class Params(stateful_process.StatefulParams):
             raise ValueError(f"alpha must be finite and not negative. Received: alpha={self.alpha}")
 
 
-def client(of: Client, alpha: float, start: Optional[Vector] = None) -> Update:
+def client(of: Client, start: Vector) -> Update:
     """A client's round, from the server's model or from another start."""
-    x, c, start = of.weights, of.sent, start or of.weights
-    h_i, c_i, last = of.state["drift"], of.state["variate"], of.state["model"]
-    constant = alpha * (h_i - x) + c - c_i
-    y = of.train(start, lambda g, w: total(g, alpha * w, constant))
-    change = (start - y) / (of.steps * of.rate(of.round_num)) - c
-    moved = y - x
+    l_i, c, last = of.state["slope"], of.sent, of.state["model"]
+    y, slope = of.train(start, l_i + c)  # alpha is the pull, so the slope moves along with w
+    gradient = (start - y) / (of.steps * of.rate(of.round_num))
     return Update(
         y,
-        state=collections.OrderedDict(drift=h_i + moved, variate=c_i + change, model=y),
-        summed=collections.OrderedDict(drift=moved, variate=change, model=y - last),
+        state=collections.OrderedDict(slope=slope - gradient, model=y),
+        summed=collections.OrderedDict(gradient=gradient, model=y - last),
     )
 
 
 def create_rules(population: int, alpha: float) -> stateful_process.Rules:
     """What clients and server keep and do."""
 
-    def server(x: Vector, state: Any, mean: Vector, sums: Any) -> Any:
-        drift = state["drift"] + sums["drift"] / population
-        variate = state["variate"] + sums["variate"] / population
-        all_clients = state["all_clients"] + sums["model"] / population
-        return mean + drift, collections.OrderedDict(
-            drift=drift, variate=variate, all_clients=all_clients
+    def server(of: Server) -> Any:
+        h, c, all_clients = (of.state[name] for name in ("drift", "variate", "all_clients"))
+        drift = h + (of.count / population) * of.update
+        return of.weights + of.update + drift, collections.OrderedDict(
+            drift=drift,
+            variate=c + (of.sums["gradient"] - of.count * c) / population,
+            all_clients=all_clients + of.sums["model"] / population,
         )
 
     return stateful_process.Rules(
-        client_state=lambda x: collections.OrderedDict(drift=x.zeros(), variate=x.zeros(), model=x),
+        client_state=lambda x: collections.OrderedDict(slope=x.zeros(), model=x),
         server_state=lambda x: collections.OrderedDict(
             drift=x.zeros(), variate=x.zeros(), all_clients=x
         ),
         sent=lambda state: state["variate"],
-        client=lambda of: client(of, alpha),
+        client=lambda of: client(of, of.weights),
         server=server,
+        pull=alpha,
         other_models={"all_clients": lambda state: state["all_clients"]},
     )
 

@@ -3,19 +3,20 @@
 Acar et al., Federated learning based on dynamic regularization, 2021; as the appendix of FedUMF
 (papers/fedumf.txt) runs it.
 
-    d_i <- 0 for every client;  D <- 0
+    l_i <- 0 for every client;  D <- 0
     for each round:
         for each client i of the cohort S, in parallel:
-            y <- local SGD from x on  f_i(w) + alpha / 2 * |w - x|^2 + alpha * <d_i, w>
-            d_i <- d_i + (y - x)
-        D <- D + 1/N * sum of (y - x)
+            y <- local SGD from x on  f_i(w) + <l_i, w> + alpha / 2 * |w - x|^2
+            l_i <- l_i + alpha * (y - x)
+        D <- D + |S| / N * mean of (y - x)
         x <- mean of y + D
 
-The paper's lambda_i is -alpha d_i and its h is -alpha D. The mean of the last local models of all
+The paper's gradient of f_i is -l_i and its h is -alpha D. The mean of the last local models of all
 clients, those that never took part included, is evaluated as `all_clients`.
 
 Differences from the paper: its public code divides alpha by a client's share of the examples,
-here all have the same alpha; clipping (10 there) is `--clip_norm`.
+here all have the same alpha; clipping (10 there) is `--clip_norm`. With weighting by examples, the
+mean that moves D is weighted too.
 """
 
 from __future__ import annotations
@@ -27,8 +28,7 @@ from typing import Any
 
 from tff_partial import costs, stateful_process
 from tff_partial.model_spec import ModelSpec
-from tff_partial.stateful_process import Client, Update
-from tff_partial.vectors import Vector, total
+from tff_partial.stateful_process import Client, Server, Update
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,25 +52,22 @@ def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
     population, alpha = params.check_population(), params.alpha
 
     def client(of: Client) -> Update:
-        x, d_i, last = of.weights, of.state["drift"], of.state["model"]
-        constant = alpha * (d_i - x)
-        y = of.train(x, lambda g, w: total(g, alpha * w, constant))
-        return Update(
-            y,
-            state=collections.OrderedDict(drift=d_i + (y - x), model=y),
-            summed=collections.OrderedDict(drift=y - x, model=y - last),
-        )
+        l_i, last = of.state["slope"], of.state["model"]
+        y, l_i = of.train(of.weights, l_i)  # alpha is the pull, so l_i moves along with w
+        return Update(y, state=collections.OrderedDict(slope=l_i, model=y), summed=y - last)
 
-    def server(x: Vector, state: Any, mean: Vector, sums: Any) -> Any:
-        drift = state["drift"] + sums["drift"] / population
-        all_clients = state["all_clients"] + sums["model"] / population
-        return mean + drift, collections.OrderedDict(drift=drift, all_clients=all_clients)
+    def server(of: Server) -> Any:
+        drift = of.state["drift"] + (of.count / population) * of.update
+        all_clients = of.state["all_clients"] + of.sums / population
+        new_state = collections.OrderedDict(drift=drift, all_clients=all_clients)
+        return of.weights + of.update + drift, new_state
 
     rules = stateful_process.Rules(
-        client_state=lambda x: collections.OrderedDict(drift=x.zeros(), model=x),
+        client_state=lambda x: collections.OrderedDict(slope=x.zeros(), model=x),
         server_state=lambda x: collections.OrderedDict(drift=x.zeros(), all_clients=x),
         client=client,
         server=server,
+        pull=alpha,
         other_models={"all_clients": lambda state: state["all_clients"]},
     )
     return stateful_process.build(model, params.local, rules, params.weighting)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from tff_partial import costs, process
@@ -45,15 +44,8 @@ class Params:
 
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
-
-    def proximal(gradients: Sequence[Any], weights: Sequence[Any], initial: Sequence[Any]) -> Any:
-        return [g + params.mu * (w - w_t) for g, w, w_t in zip(gradients, weights, initial)]
-
     return process.build_learning_process(
-        model,
-        params.local,
-        gradient_fn=proximal if params.mu else None,
-        weighting=params.weighting,
+        model, params.local, pull=params.mu, weighting=params.weighting
     )
 
 

@@ -95,7 +95,7 @@ def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
 
     def client(of: Client) -> Update:
         start = fused(of, of.state, params.alpha)
-        y = of.train(start)
+        y, _ = of.train(start)
         return Update(y, state=stored_after(of, start, y))
 
     rules = stateful_process.Rules(

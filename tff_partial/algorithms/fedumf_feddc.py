@@ -52,7 +52,7 @@ def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
     def client(of: Client) -> Update:
         stored, own = of.state["fedumf"], of.state["feddc"]
         start = fedumf.fused(of, stored, params.fusion)
-        update = feddc.client(of._replace(state=own), params.alpha, start)
+        update = feddc.client(of._replace(state=own), start)
         state = collections.OrderedDict(
             feddc=choose(of.selected, update.state, own),
             fedumf=fedumf.stored_after(of, start, update.model),

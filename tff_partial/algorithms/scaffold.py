@@ -7,11 +7,12 @@ II; as the appendix of FedUMF (papers/fedumf.txt) runs it.
     for each round:
         for each client i of the cohort S, in parallel:
             y <- K steps of SGD from x with the gradient  g - c_i + c
-            c_i' <- c_i - c + (x - y) / (K eta)
-        x <- mean of y;  c <- c + 1/N * sum of (c_i' - c_i);  c_i <- c_i'
+            G_i <- (x - y) / (K eta)
+            c_i <- c_i - c + G_i
+        x <- mean of y;  c <- c + 1/N * sum of (G_i - c)                 (G_i - c: c_i's change)
 
-Differences from the paper: the server's rate is 1. With local momentum, (x - y) / (K eta) is no
-longer the mean gradient.
+Differences from the paper: the server's rate is 1. With local momentum, G_i is no longer the mean
+gradient. Clients send G_i, which gives the same sums as the changes of c_i.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 
 from tff_partial import costs, stateful_process
 from tff_partial.model_spec import ModelSpec
-from tff_partial.stateful_process import Client, Update
+from tff_partial.stateful_process import Client, Server, Update
 from tff_partial.vectors import Vector
 
 
@@ -33,18 +34,18 @@ class Params(stateful_process.StatefulParams):
 def client(of: Client) -> Update:
     """A client's round."""
     x, c, c_i = of.weights, of.sent, of.state
-    difference = c - c_i
-    y = of.train(x, lambda g, w: g + difference)
-    new_c_i = c_i - c + (x - y) / (of.steps * of.rate(of.round_num))
-    return Update(y, state=new_c_i, summed=new_c_i - c_i)
+    y, difference = of.train(x, c - c_i)
+    gradient = (x - y) / (of.steps * of.rate(of.round_num))
+    return Update(y, state=gradient - difference, summed=gradient)
 
 
 def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
     """Returns the process."""
     population = params.check_population()
 
-    def server(x: Vector, c: Vector, mean: Vector, sum_of_changes: Vector) -> Any:
-        return mean, c + sum_of_changes / population
+    def server(of: Server) -> Any:
+        c, gradients = of.state, of.sums
+        return of.weights + of.update, c + (gradients - of.count * c) / population
 
     rules = stateful_process.Rules(
         client_state=Vector.zeros,

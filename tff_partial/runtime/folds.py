@@ -27,7 +27,7 @@ class SumFold:
         self._order = order
 
     def start(self, zero: Sequence[Any], unused_captures: Sequence[Any]) -> None:
-        self._sums = [np.array(values.to_numpy(z)) for z in zero]
+        self._sums = [values.aligned_copy(values.to_numpy(z)) for z in zero]
 
     def add(self, client: Sequence[Any]) -> None:
         with np.errstate(all="ignore"):
@@ -35,7 +35,7 @@ class SumFold:
                 np.add(total, values.to_numpy(client[position]), out=total)
 
     def finish(self) -> list[Any]:
-        return self._sums
+        return [values.as_tensor(total) for total in self._sums]
 
 
 class FunctionFold:

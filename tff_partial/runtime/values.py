@@ -139,9 +139,11 @@ def _tensor(value: Any, type_spec: Any) -> Any:
     return value
 
 
+# What Eigen's kernels take for granted, in bytes.
+_ALIGNMENT = 64
+
 # id of an array that was handed out -> the array, and the tensor whose memory it shares.
 _handed_out: dict[int, tuple[Any, Any]] = {}
-_LARGE = 4096  # bytes, from which on it pays to remember
 
 
 def to_tensor(value: Any, type_spec: Any) -> Any:
@@ -156,6 +158,21 @@ def to_tensor(value: Any, type_spec: Any) -> Any:
     if known is not None and known() is value:
         return tensor
     return tf.convert_to_tensor(value, tf.as_dtype(type_spec.dtype.type))
+
+
+def aligned_copy(value: Any) -> np.ndarray:
+    """A copy in memory that `as_tensor` can share: TensorFlow's kernels want it aligned."""
+    value = np.asarray(value)
+    memory = np.empty(value.nbytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    copy = memory[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+    copy[...] = value
+    return copy
+
+
+def as_tensor(value: np.ndarray) -> tf.Tensor:
+    """An array of `aligned_copy` as a tensor of the same memory; nobody may change it any more."""
+    return tf.experimental.dlpack.from_dlpack(value.__dlpack__())
 
 
 class Release:
@@ -228,7 +245,7 @@ def _to_user(value: Any, type_spec: Any) -> Any:
         encoded = np.vectorize(tf.compat.as_bytes, otypes=[np.object_])
         return encoded(value)[()] if value.size else value
     found = np.asarray(value, type_spec.dtype)[()]
-    if isinstance(tensor, tf.Tensor) and found.nbytes >= _LARGE and found.dtype == value.dtype:
+    if isinstance(tensor, tf.Tensor) and type(found) is np.ndarray and found.dtype == value.dtype:
         _remember(found, tensor)
     return found
 
