@@ -302,6 +302,9 @@ def run(prepared: Prepared) -> int:
     except training.Interrupted as stopped:
         _say(f"{stopped}; start again with --output_dir={folder} to go on")
         code = 128 + stopped.signal_number
+    except client_state.CheckpointError as error:
+        _say(f"error: {error}")
+        return 2
     except runtime.WorkersLostError as error:
         _say(f"error: {error}; start again with --output_dir={folder} and other --workers to go on")
         code = 1

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import os
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -207,3 +208,28 @@ def test_cohorts_of_fedumf_have_few_sizes(tmp_path):
     plan = training.Plan(rounds=12, clients_per_round=2)
     training.train(process, Data(5), evaluate, plan, str(tmp_path))
     assert sizes <= {2, 4}
+
+
+def test_a_checkpoint_in_which_clients_kept_something_else_is_refused(tmp_path):
+    store = client_state.ClientStates(str(tmp_path), INITIAL)
+    store.put({1: state(1)}, done=1)
+    checkpoint(store)
+    for other in (
+        collections.OrderedDict(b=INITIAL["a"], t=-1),  # the same shapes by another name
+        collections.OrderedDict(a=INITIAL["a"][:1], t=-1),
+    ):
+        with pytest.raises(client_state.CheckpointError, match=r"must hold .* Received: a/0, a/1"):
+            client_state.ClientStates(str(tmp_path), other).restore(1)
+    assert files(tmp_path) == ["1.1.npz"]
+    store.restore(1)
+    assert values(store, [1]) == [1]
+
+
+@pytest.mark.parametrize("other", [{"w": np.zeros(4)}, {"w": np.zeros(3), "t": np.int32(1)}])
+def test_a_checkpoint_of_another_server_is_refused(tmp_path, other):
+    with contextlib.closing(training.Outputs(str(tmp_path))) as outputs:
+        outputs.checkpoint(1, {"w": np.zeros(3)}, mock.Mock())
+    with contextlib.closing(training.Outputs(str(tmp_path))) as outputs:
+        with pytest.raises(client_state.CheckpointError, match="must hold numbers"):
+            outputs.restore(other, mock.Mock())
+        assert outputs.restore({"w": np.ones(3)}, mock.Mock())[0] == 1

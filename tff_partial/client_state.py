@@ -2,10 +2,10 @@
 
     <folder>/<client id // 1000>/<client id>.<round>.npz
 
-A file is what a client kept after a round; it appears complete or not at all. A checkpoint writes
-what has changed since the last one; the files it replaces are removed when the server's state is
-saved too. So a run that was killed, at any moment, finds the files of its last checkpoint, and
-`restore` removes newer ones.
+A file is what a client kept after a round, by name; it appears complete or not at all. A
+checkpoint writes what has changed since the last one; the files it replaces are removed when the
+server's state is saved too. So a run that was killed, at any moment, finds the files of its last
+checkpoint, and `restore` removes newer ones.
 
 In memory every client that was touched stays in the cache; on disk the cache is bounded, and what
 falls out of it is written before its checkpoint. A client that has the initial value, because it
@@ -15,11 +15,13 @@ was never seen or came back to it, takes no space.
 from __future__ import annotations
 
 import collections
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
+import tree
 
 from tff_partial.lazy import tf
 
@@ -27,6 +29,10 @@ KINDS = ("memory", "disk")
 CACHE = 256
 _CLIENTS_IN_A_FOLDER = 1000
 _State = Optional[list[np.ndarray]]  # None: the initial value
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that this version of an algorithm cannot go on from."""
 
 
 class ClientStates:
@@ -44,6 +50,7 @@ class ClientStates:
         self._folder, self._limit = folder, cache
         self.initial = self._structure = initial
         self._initial = [np.asarray(value) for value in tf.nest.flatten(initial)]
+        self._names = ["/".join(map(str, path)) for path, _ in tree.flatten_with_path(initial)]
         self._cache: collections.OrderedDict[int, _State] = collections.OrderedDict()
         self._unwritten: dict[int, int] = {}  # client id -> round
         self._files: dict[int, int] = {}  # client id -> round of its newest file
@@ -84,7 +91,11 @@ class ClientStates:
         self._replaced = {}
 
     def restore(self, done: int) -> None:
-        """Goes back to the checkpoint after so many rounds; 0 is the beginning."""
+        """Goes back to the checkpoint after so many rounds; 0 is the beginning.
+
+        Raises:
+          CheckpointError: If clients kept something else then, in another version.
+        """
         self._cache.clear()
         self._unwritten, self._files, self._replaced = {}, {}, {}
         found: dict[int, int] = {}
@@ -100,6 +111,17 @@ class ClientStates:
                 self._files[client] = round_num
             else:
                 _remove(self._path(client, round_num))
+        for client, round_num in itertools.islice(self._files.items(), 1):
+            self._check_names(self._path(client, round_num))
+
+    def _check_names(self, path: str) -> None:
+        with np.load(path) as file:
+            found = file.files
+        if sorted(found) != sorted(self._names):
+            raise CheckpointError(
+                f"{path} must hold {_short(self._names)}. Received: {_short(found)}; a run of "
+                "another version cannot be gone on with"
+            )
 
     def _lookup(self, client: int) -> _State:
         if client in self._cache:
@@ -108,7 +130,7 @@ class ClientStates:
         if client not in self._files:
             return None
         with np.load(self._path(client, self._files[client])) as file:
-            state = [file[f"arr_{i}"] for i in range(len(self._initial))]
+            state = [file[name] for name in self._names]
         self._keep(client, state)
         return state
 
@@ -134,7 +156,7 @@ class ClientStates:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path + "_temp", "wb") as file:
             if state is not None:
-                np.savez(file, *state)
+                np.savez(file, **dict(zip(self._names, state)))
         os.replace(path + "_temp", path)
         if state is None:
             self._cache.pop(client)
@@ -168,6 +190,10 @@ def check(kind: str) -> None:
 def by_id(client_states: Sequence[Any]) -> dict[int, Any]:
     """What a process returned for its clients, in whatever order."""
     return {int(state["client_id"]): state["value"] for state in client_states}
+
+
+def _short(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _remove(path: str) -> None:

@@ -367,8 +367,22 @@ class Outputs:
         if not done:
             return 0, initial_state
         flat = [np.asarray(value) for value in tf.nest.flatten(initial_state)]
-        loaded = self._loop.run_until_complete(self._states.load(done, _packed(flat)))
+        loaded = self._loop.run_until_complete(self._load(done, _packed(flat)))
         return done, tf.nest.pack_sequence_as(initial_state, _unpacked(loaded, flat))
+
+    async def _load(self, done: int, like: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        try:
+            loaded = await self._states.load(done, like)
+        except (TypeError, ValueError):  # other types of numbers
+            loaded = {}
+        if {k: np.size(v) for k, v in loaded.items()} != {k: v.size for k, v in like.items()}:
+            expected = ", ".join(f"{v.size:,} {k}" for k, v in like.items())
+            found = ", ".join(f"{np.size(v):,} {k}" for k, v in loaded.items()) or "others"
+            raise client_state.CheckpointError(
+                f"the checkpoint in {self.folder} must hold numbers: {expected}. "
+                f"Received: {found}; a run of another version cannot be gone on with"
+            )
+        return loaded
 
     def write_row(self, done: int, row: Mapping[str, Any]) -> None:
         # Releasing a key removes the rows of that key and later ones first.
