@@ -355,12 +355,13 @@ def _build_client_update(
             num_examples = tf.shape(record["y"])[0]
             x, found = Vector(weights.trainable), []
 
-            def train(start: Vector, slope: Optional[Vector] = None) -> tuple[Vector, Vector]:
-                slope = slope or x.zeros() if rules.pull else slope or Vector(())
+            def train(start: Vector, slope: Optional[Vector] = None) -> tuple[Vector, Any]:
                 if rules.pull and start is not x:
-                    slope = slope + rules.pull * (start - x)
+                    beyond = rules.pull * (start - x)
+                    slope = slope + beyond if slope else beyond
                 initial = tff.learning.models.ModelWeights(start.tensors, weights.non_trainable)
-                found.append(loop(initial, record, local.rate(round_num), slope.tensors))
+                tensors = slope.tensors if slope else ()
+                found.append(loop(initial, record, local.rate(round_num), tensors))
                 if rules.pull:
                     slopes = [built.buffer(v, local_training.SLOPE) for v in built.trainable]
                     slope = Vector(v.read_value() for v in slopes)
