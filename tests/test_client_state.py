@@ -218,7 +218,9 @@ def test_a_checkpoint_in_which_clients_kept_something_else_is_refused(tmp_path):
         collections.OrderedDict(b=INITIAL["a"], t=-1),  # the same shapes by another name
         collections.OrderedDict(a=INITIAL["a"][:1], t=-1),
     ):
-        with pytest.raises(client_state.CheckpointError, match=r"must hold .* Received: a/0, a/1"):
+        with pytest.raises(
+            client_state.CheckpointError, match=r"must hold .* Received: value/a/0, value/a/1"
+        ):
             client_state.ClientStates(str(tmp_path), other).restore(1)
     assert files(tmp_path) == ["1.1.npz"]
     store.restore(1)

@@ -86,6 +86,16 @@ def add(a, b):
     return a + b
 
 
+@tff.tensorflow.computation(np.float32, np.float32)
+def add_floats(a, b):
+    return a + b
+
+
+@tff.tensorflow.computation(np.float32)
+def negative(a):
+    return -a
+
+
 @tff.tensorflow.computation
 def no_statistic():
     return 0.0, tf.constant(0)
@@ -232,6 +242,15 @@ CASES = {
         3,
         np.array([1, 2, 3], np.float32),
     ),
+    "aggregate_from_a_given_zero": (
+        federated(
+            lambda x, zero: tff.federated_aggregate(x, zero, add_floats, add_floats, negative),
+            at_clients(np.float32),
+            np.float32,
+        ),
+        [1.0, 2.0],
+        0.5,
+    ),
     "sequence": (local(lambda ds: ds.reduce(0, lambda a, b: a + b), SEQUENCE), [1, 2, 3]),
     "sequence_result": (
         local(lambda ds: ds.batch(2), ROWS),
@@ -257,6 +276,21 @@ def test_equals_cpp(name, here, cpp):
     computation, *args = CASES[name]
     assert describe(run(here, computation, *args)) == describe(run(cpp, computation, *args))
     assert describe(run(here, computation, *args)) == describe(run(here, computation, *args))
+
+
+@pytest.mark.parametrize("size", [6, 6000])
+def test_what_was_returned_can_be_given_another_shape_or_a_wider_type(here, size):
+    def returned():
+        return run(here, local(lambda: tf.range(size)))
+
+    twice = local(lambda x: 2 * x, vector(np.int64, size))
+    np.testing.assert_array_equal(run(here, twice, returned()), 2 * np.arange(size))
+    changed = returned()
+    changed.shape = (2, size // 2)
+    by_row = local(lambda x: tf.reduce_sum(x, 1), tff.TensorType(np.int32, [2, size // 2]))
+    np.testing.assert_array_equal(
+        run(here, by_row, changed), np.arange(size).reshape(2, -1).sum(axis=1)
+    )
 
 
 def double(ds):

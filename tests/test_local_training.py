@@ -85,6 +85,7 @@ def numpy_softmax_training(
         ({"steps": 9}, {"slope": (0.3, -0.2), "pull": 0.7}),
         ({"epochs": 2, "momentum": 0.9}, {"slope": (0.3, -0.2), "pull": 0.7}),
         ({"epochs": 2, "clip_norm": 0.2}, {"slope": (0.3, -0.2), "pull": 0.7}),
+        ({"steps": 9, "momentum": 0.5}, {"pull": 1}),
         # A rate at which the pull alone would jump to the start and beyond.
         ({"steps": 9}, {"slope": (0.3, -0.2), "pull": 5.0}),
     ],
@@ -122,6 +123,15 @@ def test_local_loop_equals_numpy(settings, own):
         for v, first, s in zip(model.trainable, (kernel, bias), slope or (0.0, 0.0)):
             left = model.buffer(v, local_training.SLOPE)
             np.testing.assert_allclose(left, s + pull * (v.numpy() - first), atol=1e-5)
+
+
+def test_a_slope_of_another_length_is_refused():
+    model = tiny.spec().instantiate()
+    initial = tf.nest.map_structure(tf.convert_to_tensor, model.weights)
+    record = tiny.cohort(tiny.client_data())[0].get_single_element()
+    train = local_training.build(model, parts.everything(model), LocalTraining(steps=1))
+    with pytest.raises(ValueError, match="slope must have 4 tensors.* Received: 1"):
+        train(initial, record, tf.constant(0.5), initial.trainable[:1])
 
 
 def test_dropout_is_a_function_of_the_record():

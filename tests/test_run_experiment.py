@@ -141,6 +141,21 @@ def test_killed_run_with_client_states_on_disk_goes_on_bit_for_bit(algo, tmp_pat
     assert float(rows(folder)[-1][column]) > 0
 
 
+def test_a_run_of_another_version_is_refused(tmp_path, capsys):
+    args = ["run", *SMALL, "--algo=scaffold", "--rounds=2", f"--output_dir={tmp_path / 'run'}"]
+    assert run_experiment.main(args) == 0
+    kept = sorted((tmp_path / "run" / "client_states" / "0").iterdir())
+    for path in kept:
+        np.savez(path, np.zeros(3))  # as older versions wrote them
+    capsys.readouterr()
+    assert run_experiment.main(args) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("error: ")
+    assert "must hold value/0" in said
+    assert "Received: arr_0" in said
+    assert sorted((tmp_path / "run" / "client_states" / "0").iterdir()) == kept
+
+
 @pytest.mark.slow
 def test_ctrl_c_finishes_the_files_and_exits_130(finished, tmp_path):
     folder = tmp_path / "interrupted"

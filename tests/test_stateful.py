@@ -156,11 +156,13 @@ def test_feddyn_without_regularisation_adds_the_drift(weighting):
     data = tiny.client_data()
     feddyn = tiny.Rounds(tiny.build("feddyn", local(), alpha=0.0, weighting=weighting), data)
     fedavg = tiny.Rounds(tiny.build("fedavg", local(), weighting=weighting), data)
+    # The drift is not weighted, so that it is that of all clients together.
+    uniform = tiny.Rounds(tiny.build("fedavg", local(), weighting="uniform"), data)
     initial = feddyn.weights()
-    feddyn.next([0, 2])
-    fedavg.next([0, 2])
-    for a, b, x in zip(feddyn.weights(), fedavg.weights(), initial):
-        np.testing.assert_allclose(a, b + (b - x) * 2 / 3, atol=1e-6)
+    for running in (feddyn, fedavg, uniform):
+        running.next([0, 2])
+    for a, b, u, x in zip(feddyn.weights(), fedavg.weights(), uniform.weights(), initial):
+        np.testing.assert_allclose(a, b + (u - x) * 2 / 3, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", STATEFUL)

@@ -50,7 +50,9 @@ class ClientStates:
         self._folder, self._limit = folder, cache
         self.initial = self._structure = initial
         self._initial = [np.asarray(value) for value in tf.nest.flatten(initial)]
-        self._names = ["/".join(map(str, path)) for path, _ in tree.flatten_with_path(initial)]
+        self._names = [
+            "/".join(map(str, ("value", *p))) for p, _ in tree.flatten_with_path(initial)
+        ]
         self._cache: collections.OrderedDict[int, _State] = collections.OrderedDict()
         self._unwritten: dict[int, int] = {}  # client id -> round
         self._files: dict[int, int] = {}  # client id -> round of its newest file

@@ -130,13 +130,18 @@ class Sgd:
     def __init__(
         self, model: Model, variables: Sequence[Any], local: LocalTraining, pull: float
     ) -> None:
-        self._variables, self._momentum, self._pull = variables, local.momentum, pull
+        self._variables, self._momentum, self._pull = variables, local.momentum, float(pull)
         self._buffers = [model.buffer(v) for v in (variables if local.momentum else ())]
         self._slopes = [model.buffer(v, SLOPE) for v in (variables if pull else ())]
         self.slope: Sequence[Any] = self._slopes
 
     def reset(self, momentum: Sequence[Any] = (), slope: Sequence[Any] = ()) -> None:
         """Starts from these buffers and this slope, or from zero."""
+        if len(slope) not in (0, len(self._variables)):
+            raise ValueError(
+                f"slope must have {len(self._variables)} tensors, as the part has variables. "
+                f"Received: {len(slope)}"
+            )
         _assign(self._buffers, momentum)
         _assign(self._slopes, slope)
         self.slope = self._slopes or slope
@@ -185,10 +190,11 @@ def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> 
 
     To be called inside a `tf.function`. It leaves the trained weights in the model's variables
     and returns the sums of loss, correct predictions and examples over its steps, as float32
-    scalars. The rate may be a function of the step. `slope` and `pull` are the algorithm's own
-    terms (see above); with a pull, what has become of the slope is left in the model's `SLOPE`
-    buffers. Where a round is run in pieces, `steps` are the first step of a piece and the one
-    after its last, and `momentum` what the piece before left in the model's buffers.
+    scalars. The rate may be a function of the step. `slope`, a tensor for each variable of the
+    part, and `pull` are the algorithm's own terms (see above); with a pull, what has become of the
+    slope is left in the model's `SLOPE` buffers. Where a round is run in pieces, `steps` are the
+    first step of a piece and the one after its last, and `momentum` what the piece before left in
+    the model's buffers.
     """
     variables = part.variables
     optimizer = Sgd(model, variables, local, pull)

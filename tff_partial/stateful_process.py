@@ -65,8 +65,9 @@ class Client(NamedTuple):
       rate: The round -> eta.
       steps: Number of local steps of this round (K), at least 1.
       train: (Start, slope) -> the model after local SGD, and the slope there. The slope is the
-        gradient, at the server's model, of the terms that the algorithm adds to the client's
-        objective; if it has any, `Rules.pull` among them. To be called once.
+        gradient of what the algorithm adds to the client's objective, given at the server's model
+        (where the gradient of `Rules.pull` is 0) and returned at the trained one. It can be left
+        out. To be called once.
     """
 
     weights: Vector
@@ -106,6 +107,7 @@ class Server(NamedTuple):
       weights: Its model (x, theta).
       state: What it has kept beside it.
       update: Mean over the selected clients of their model minus the server's.
+      moved: The sum of the same, whatever the weights in the mean are.
       sums: Of what they send beside their model.
       count: Number of selected clients, at least 1.
     """
@@ -113,6 +115,7 @@ class Server(NamedTuple):
     weights: Vector
     state: Any
     update: Vector
+    moved: Vector
     sums: Any
     count: Any
 
@@ -270,8 +273,10 @@ def build(
     @tff.tensorflow.computation(model.weights_type, server_type, model.weights_type, outcome.summed)
     def server_update(weights: Any, state: Any, update: Any, sums: Any) -> Any:
         x, kept_state, count = Vector(weights.trainable), wrap(state), sums["clients"]
+        mean = Vector(update.trainable)
+        moved = wrap(sums["moved"]) if weighting == "examples" else count * mean
         new, new_state = rules.server(
-            Server(x, kept_state, Vector(update.trainable), wrap(sums["rules"]), count)
+            Server(x, kept_state, mean, moved, wrap(sums["rules"]), count)
         )
         # Where all clients were late, nothing has been learnt that a drift would correct.
         kept = choose(
@@ -385,14 +390,17 @@ def _build_client_update(
             counts = tf.cast(tf.logical_and(client["selected"], has_examples), tf.float32)
             examples = tf.cast(num_examples, tf.float32)
             statistics = zip(built.statistics, weights.non_trainable)
+            moved = update.model - x
+            # With uniform weights the sum is known from the mean.
+            summed = {"moved": moved if weighting == "examples" else Vector(())}
+            summed["rules"] = update.summed
             return collections.OrderedDict(
                 update=tff.learning.models.ModelWeights(
-                    (update.model - x).tensors, [v - w for v, w in statistics]
+                    moved.tensors, [v - w for v, w in statistics]
                 ),
                 weight=counts * examples if weighting == "examples" else counts,
                 summed=collections.OrderedDict(
-                    clients=counts,
-                    rules=unwrap(choose(counts > 0, update.summed, zeros(update.summed))),
+                    clients=counts, **unwrap(choose(counts > 0, summed, zeros(summed)))
                 ),
                 client_state=collections.OrderedDict(
                     client_id=record["client_id"],

@@ -9,7 +9,7 @@ Gao et al., FedDC: Federated learning with non-IID data via local drift decoupli
             y <- K steps of SGD from x on  f_i(w) + alpha / 2 * |w + h_i - x|^2 + <c - c_i, w>
             G_i <- (x - y) / (K eta)
             h_i <- h_i + (y - x);  c_i <- c_i - c + G_i
-        H <- H + |S| / N * mean of (y - x);  c <- c + 1/N * sum of (G_i - c)
+        H <- H + 1/N * sum of (y - x);  c <- c + 1/N * sum of (G_i - c)
         x <- mean of y + H
 
 A client's objective needs its drift h_i and its variate c_i only as  l_i = alpha h_i - c_i, so
@@ -22,7 +22,6 @@ Differences from the paper: as in its public code, the drift that is added to th
 all clients, not only of the cohort, and the gradient correction has SCAFFOLD's form. That code
 also divides alpha and c by a client's share of the examples and takes the first round's eta for
 c_i; here all clients have the same and eta is the round's. Clipping (10 there) is `--clip_norm`.
-With weighting by examples, the mean that moves H is weighted too.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def create_rules(population: int, alpha: float) -> stateful_process.Rules:
 
     def server(of: Server) -> Any:
         h, c, all_clients = (of.state[name] for name in ("drift", "variate", "all_clients"))
-        drift = h + (of.count / population) * of.update
+        drift = h + of.moved / population
         return of.weights + of.update + drift, collections.OrderedDict(
             drift=drift,
             variate=c + (of.sums["gradient"] - of.count * c) / population,
@@ -98,5 +97,5 @@ def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client: variates go down and their change goes up as well."""
+    """What a round costs a client: variates go down and mean gradients go up as well."""
     return costs.whole(model, params.local.batch_size).with_vectors(down=1, up=1)

@@ -8,15 +8,14 @@ Acar et al., Federated learning based on dynamic regularization, 2021; as the ap
         for each client i of the cohort S, in parallel:
             y <- local SGD from x on  f_i(w) + <l_i, w> + alpha / 2 * |w - x|^2
             l_i <- l_i + alpha * (y - x)
-        D <- D + |S| / N * mean of (y - x)
+        D <- D + 1/N * sum of (y - x)
         x <- mean of y + D
 
 The paper's gradient of f_i is -l_i and its h is -alpha D. The mean of the last local models of all
 clients, those that never took part included, is evaluated as `all_clients`.
 
 Differences from the paper: its public code divides alpha by a client's share of the examples,
-here all have the same alpha; clipping (10 there) is `--clip_norm`. With weighting by examples, the
-mean that moves D is weighted too.
+here all have the same alpha; clipping (10 there) is `--clip_norm`.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
         return Update(y, state=collections.OrderedDict(slope=l_i, model=y), summed=y - last)
 
     def server(of: Server) -> Any:
-        drift = of.state["drift"] + (of.count / population) * of.update
+        drift = of.state["drift"] + of.moved / population
         all_clients = of.state["all_clients"] + of.sums / population
         new_state = collections.OrderedDict(drift=drift, all_clients=all_clients)
         return of.weights + of.update + drift, new_state

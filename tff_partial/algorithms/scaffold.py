@@ -58,5 +58,5 @@ def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client: the variates go down and their change goes up as well."""
+    """What a round costs a client: the variates go down and mean gradients go up as well."""
     return costs.whole(model, params.local.batch_size).with_vectors(down=1, up=1)

@@ -100,7 +100,8 @@ class _TracedLevel:
         fold = self._level.folds[i]
         accumulator = self._accumulators[i]()
         captures = [known[leaf] for leaf in fold.accumulate.captures]
-        accumulator.start([known[leaf] for leaf in fold.zero], captures)
+        zero = [values.to_tensor(known[leaf], leaf.type) for leaf in fold.zero]
+        accumulator.start(zero, captures)
         return accumulator
 
     def _work(self, known: Known) -> Callable[[int], Known]:

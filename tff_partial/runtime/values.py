@@ -154,10 +154,13 @@ def to_tensor(value: Any, type_spec: Any) -> Any:
     """
     if isinstance(value, tf.Tensor):
         return value
+    dtype = tf.as_dtype(type_spec.dtype.type)
     known, tensor = _handed_out.get(id(value), (None, None))
-    if known is not None and known() is value:
+    # A view can be given another shape, and a parameter can be of a wider type.
+    fits = known is not None and known() is value
+    if fits and tensor.dtype == dtype and tensor.shape == value.shape:
         return tensor
-    return tf.convert_to_tensor(value, tf.as_dtype(type_spec.dtype.type))
+    return tf.convert_to_tensor(value, dtype)
 
 
 def aligned_copy(value: Any) -> np.ndarray:
