@@ -12,7 +12,7 @@ for each local step:
 return w - w_0
 
 An algorithm's own terms are <slope, w> + pull / 2 * |w - w_0|^2. Their gradient s is moved along
-with w: on a CPU that is the least that has to be read and written in a step.
+with w by the same kernel, so that no step has to multiply w anew.
 """
 
 from __future__ import annotations
