@@ -388,17 +388,18 @@ def _build_client_update(
             )
             has_examples = num_examples > 0
             counts = tf.cast(tf.logical_and(client["selected"], has_examples), tf.float32)
-            examples = tf.cast(num_examples, tf.float32)
             statistics = zip(built.statistics, weights.non_trainable)
             moved = update.model - x
             # With uniform weights the sum is known from the mean.
-            summed = {"moved": moved if weighting == "examples" else Vector(())}
-            summed["rules"] = update.summed
+            summed = {
+                "rules": update.summed,
+                "moved": moved if weighting == "examples" else Vector(()),
+            }
             return collections.OrderedDict(
                 update=tff.learning.models.ModelWeights(
                     moved.tensors, [v - w for v, w in statistics]
                 ),
-                weight=counts * examples if weighting == "examples" else counts,
+                weight=counts * process.client_weight(record, weighting),
                 summed=collections.OrderedDict(
                     clients=counts, **unwrap(choose(counts > 0, summed, zeros(summed)))
                 ),

@@ -157,8 +157,8 @@ def to_tensor(value: Any, type_spec: Any) -> Any:
     dtype = tf.as_dtype(type_spec.dtype.type)
     known, tensor = _handed_out.get(id(value), (None, None))
     # A view can be given another shape, and a parameter can be of a wider type.
-    fits = known is not None and known() is value
-    if fits and tensor.dtype == dtype and tensor.shape == value.shape:
+    is_known = known is not None and known() is value
+    if is_known and tensor.dtype == dtype and tensor.shape == value.shape:
         return tensor
     return tf.convert_to_tensor(value, dtype)
 
