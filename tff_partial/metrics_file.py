@@ -1,0 +1,78 @@
+"""metrics.csv: a row for each round, the file being complete at any moment."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tff_partial import files
+from tff_partial.checkpoints import CheckpointError
+
+KEY = "round"
+
+
+class MetricsFile:
+    """The rows of a run; the file is written anew with every row.
+
+    An append that is killed would leave half a row.
+
+    Args:
+      path: The file.
+      columns: The first columns; others follow by name, as rows bring them.
+    """
+
+    def __init__(self, path: str, columns: Sequence[str]) -> None:
+        self._path, self._first = path, columns
+        self._columns = list(columns)
+        self._rows: list[dict[str, Any]] = []
+
+    def restore(self, done: int) -> None:
+        """Goes back to so many rounds; at the beginning the file is made.
+
+        Raises:
+          CheckpointError: If it lacks one of these rounds.
+        """
+        files.remove(self._path + files.TEMPORARY)
+        self._columns, self._rows = list(self._first), []
+        if not done:
+            self._save()
+            return
+        try:
+            with open(self._path, newline="", encoding="utf-8") as file:
+                reader = csv.DictReader(file, strict=True)
+                rows = list(reader)
+            self._columns = list(reader.fieldnames or [])
+            received = [int(row[KEY]) for row in rows[:done]]
+        except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+            raise CheckpointError(self._expected(done, str(error) or repr(error))) from error
+        if received != list(range(1, done + 1)) or any(None in row for row in rows[:done]):
+            raise CheckpointError(self._expected(done, f"{len(rows)} rows, not all of these"))
+        self._rows = rows[:done]
+
+    def _expected(self, done: int, received: str) -> str:
+        return (
+            f"{self._path} must hold rounds 1 to {done}, as the run's checkpoint says. "
+            f"Received: {received}"
+        )
+
+    def write(self, done: int, row: Mapping[str, Any]) -> None:
+        """Adds the row of a round."""
+        values = {name: np.asarray(value).tolist() for name, value in row.items()}
+        self._columns += [name for name in sorted(values) if name not in self._columns]
+        self._rows = [*self._rows[: done - 1], {KEY: done, **values}]
+        self._save()
+
+    def _save(self) -> None:
+        with files.replacing(self._path, "w", sync=False, newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, self._columns)
+            writer.writeheader()
+            writer.writerows(self._rows)
+
+    def sync(self) -> None:
+        """Makes what was written survive a power cut."""
+        files.sync(self._path)
+        files.sync(os.path.dirname(os.path.abspath(self._path)))
