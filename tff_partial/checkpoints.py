@@ -74,8 +74,7 @@ class Checkpoints:
             "clients": client_files,
         }
         arrays |= {_STATE + name: value for name, value in named_arrays(state).items()}
-        with files.replacing(self._path(done)) as file:
-            np.savez(file, **arrays)
+        files.write(self._path(done), files.npz(arrays))
         files.sync(self._folder)
         self.rounds = [*self.rounds, done][-KEPT:]
         for found in self._listing():

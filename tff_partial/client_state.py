@@ -197,11 +197,10 @@ class ClientStates:
         if state is not None:
             path = self._path(client, round_num)
             self._make_shelf(os.path.dirname(path))
-            with files.replacing(path, sync=False) as file:
-                np.savez(file, **dict(zip(self._names, state)))
-                size = file.tell()
+            content = files.npz(dict(zip(self._names, state)))
+            files.write(path, content, synced=False)  # all of a checkpoint's at once
             self._unsynced.add(path)
-            self._files[client] = _File(round_num, size)
+            self._files[client] = _File(round_num, len(content))
             self._replaced.pop((client, round_num), None)
         else:
             self._cache.pop(client)

@@ -7,21 +7,23 @@ name itself survive. What a killed write leaves is `<name>_temp`.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 TEMPORARY = "_temp"
 
 
-@contextlib.contextmanager
-def replacing(path: str, mode: str = "wb", sync: bool = True, **options: Any) -> Iterator[Any]:
-    """Opens a file that takes the place of `path` when the block ends without an error."""
+def write(path: str, content: bytes, synced: bool = True) -> None:
+    """Puts a file in the place of `path`."""
     temporary = path + TEMPORARY
     try:
-        with open(temporary, mode, **options) as file:
-            yield file
-            if sync:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            if synced:
                 file.flush()
                 os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -29,6 +31,16 @@ def replacing(path: str, mode: str = "wb", sync: bool = True, **options: Any) ->
         # On a full disk, half a file would take the room that is missing.
         remove(temporary)
         raise
+
+
+def npz(arrays: Mapping[str, Any]) -> bytes:
+    """The content of a .npz file.
+
+    In memory: where a disk is full, `np.savez` to a file raises once more when it is collected.
+    """
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
 
 
 def sync(path: str) -> None:

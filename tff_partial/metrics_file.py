@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -67,10 +68,11 @@ class MetricsFile:
         self._save()
 
     def _save(self) -> None:
-        with files.replacing(self._path, "w", sync=False, newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, self._columns)
-            writer.writeheader()
-            writer.writerows(self._rows)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, self._columns)
+        writer.writeheader()
+        writer.writerows(self._rows)
+        files.write(self._path, text.getvalue().encode(), synced=False)
 
     def sync(self) -> None:
         """Makes what was written survive a power cut."""

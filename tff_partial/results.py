@@ -9,6 +9,7 @@ only describes; it is not among the settings, so that runs from before it was wr
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import os
@@ -121,8 +122,7 @@ def _revision() -> str:
 
 def write_text(path: str, text: str) -> None:
     """Writes beside the file and renames, so that a reader never sees half of it."""
-    with files.replacing(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    files.write(path, text.encode())
 
 
 def write_json(path: str, value: Any) -> None:
@@ -227,8 +227,9 @@ def plot_curves(
         axes.grid(alpha=0.3)
         axes.legend()
     figure.suptitle(title)
-    with files.replacing(path) as file:
-        figure.savefig(file, dpi=110, format="png")
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=110, format="png")
+    files.write(path, picture.getvalue())
 
 
 Points = list[tuple[float, float]]
@@ -259,5 +260,4 @@ def curves(
 def save_weights(path: str, names: Sequence[str], values: Sequence[Any]) -> None:
     """The model's weights by name, as an .npz file."""
     arrays = {f"{i:03d} {name}": np.asarray(v) for i, (name, v) in enumerate(zip(names, values))}
-    with files.replacing(path) as file:
-        np.savez(file, **arrays)
+    files.write(path, files.npz(arrays))
