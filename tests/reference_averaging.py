@@ -44,7 +44,11 @@ class Periodic:
 
 
 class VrlSgd(Periodic):
-    """As `Periodic`; client i steps with g_i - delta_i, delta_i renewed at each averaging."""
+    """As `Periodic`; client i steps with g_i - (1 - momentum) delta_i.
+
+    At each averaging delta_i becomes (1 - momentum) (delta_i + (mean - x_i) / (tau rate)). It is
+    the client's own: whatever happens in between, it has it when it is active again.
+    """
 
 
 def run(
@@ -58,6 +62,7 @@ def run(
     by_examples=False,
     momentum=0.0,
     weight_decay=0.0,
+    reset_momentum=False,
 ):
     """Local SGD from the same model on all clients.
 
@@ -71,10 +76,11 @@ def run(
       active: active[r] lists the active clients of period r; if None, all are, in one period.
       every: the iterations of a period.
       design: how new active clients start. 1: from the mean of the old ones; 2: the s-th from the
-        model of the s-th old one. Momentum and delta start from 0 in each period.
+        model of the s-th old one. In both the s-th has the momentum of the s-th old one.
       by_examples: if true, means are weighted by the clients' numbers of examples.
       momentum: v <- momentum * v + g, x <- x - learning rate * v; v is never averaged.
       weight_decay: times x, added to the gradient of kernels, not of biases.
+      reset_momentum: if true, momentum starts from 0 in each period.
 
     Returns:
       A dict for each iteration, of what there is after its averaging: `models` of the active
@@ -88,6 +94,7 @@ def run(
     net, results = Network(weights, clients, weight_decay=weight_decay), []
     examples = np.array([len(y) if by_examples else 1.0 for _, y in net.clients])
     p, x = np.ones(1), net.initial[np.newaxis]  # Before the first period: one model.
+    deltas, v = np.zeros((len(clients), len(net.initial))), None
 
     for k, iteration in enumerate(iterations):
         if k % every == 0:
@@ -96,7 +103,8 @@ def run(
                 x = np.tile(p @ x, (len(s), 1))  # p and x are those of the old active clients.
             elif len(s) != len(x):
                 raise ValueError("Design 2 needs as many new active clients as old ones.")
-            v, delta = np.zeros_like(x), np.zeros_like(x)
+            if v is None or reset_momentum or len(v) != len(x):
+                v = np.zeros_like(x)
             p = examples[s] / examples[s].sum()
 
         rate = iteration["learning_rate"]
@@ -105,14 +113,14 @@ def run(
             inputs, labels = net.clients[i]
             batch = iteration["batches"][i]
             g[row] = net.gradient(x[row], inputs[batch], labels[batch]) + net.decay * x[row]
-        v = momentum * v + (g - delta)
+        v = momentum * v + g - (1 - momentum) * deltas[s]
         x = x - rate * v
 
         averaged = averaging.averaged(k, net.shapes)
         mean = p @ x
         before = float(p @ ((x - mean) ** 2).sum(axis=1))
         if isinstance(averaging, VrlSgd) and averaged.all():
-            delta = delta + (mean - x) / (averaging.tau * rate)
+            deltas[s] = (1 - momentum) * (deltas[s] + (mean - x) / (averaging.tau * rate))
         x[:, averaged] = mean[averaged]
 
         mean = p @ x

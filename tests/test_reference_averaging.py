@@ -185,13 +185,14 @@ def test_periodic_keeps_local_momentum(by_examples):
 @pytest.mark.parametrize("by_examples", [False, True])
 @pytest.mark.parametrize("design", [1, 2])
 @pytest.mark.parametrize("second", [(3, 0), (0, 1)])
-def test_designs_by_hand(design, second, by_examples):
+@pytest.mark.parametrize("reset_momentum", [False, True])
+def test_designs_by_hand(design, second, by_examples, reset_momentum):
     """Clients 0 and 1 for two iterations, then the second pair; three subsets, never restarted."""
     rates = [0.2, 0.1, 0.15, 0.3]
     weights, clients, iterations = create_problem(rates)
     results = ref.run(
         weights, clients, iterations, AVERAGINGS[0], active=[[0, 1], list(second)], every=2,
-        design=design, by_examples=by_examples, **LOCAL,
+        design=design, by_examples=by_examples, reset_momentum=reset_momentum, **LOCAL,
     )  # fmt: skip
     owners = np.concatenate(
         [np.tile([0, 1, 2, 0, 1], 4), [0, 1, 2, 0, 1], np.full(15, 2), [2, 1, 0]]
@@ -214,7 +215,9 @@ def test_designs_by_hand(design, second, by_examples):
     assert_different(a, b)
     if design == 1:
         a = b = (9 * a + 6 * b) / 15 if by_examples else (a + b) / 2
-    a, b, va, vb = iteration(2, *second, a, b, 0.0, 0.0)
+    if reset_momentum:
+        va = vb = 0.0
+    a, b, va, vb = iteration(2, *second, a, b, va, vb)
     iteration(3, *second, a, b, va, vb)
 
 
@@ -259,29 +262,41 @@ def test_vrl_sgd_on_the_same_data_is_periodic():
 
 @pytest.mark.parametrize("by_examples", [False, True])
 def test_vrl_sgd_by_hand(by_examples):
-    """Two clients, an interval of 2, and a new period after five iterations."""
-    rates = [0.2, 0.1, 0.15, 0.3, 0.2, 0.1, 0.2]
-    weights, clients, iterations = create_problem(rates, n=2)
+    """Three clients, two at a time for two iterations each, an interval of 2."""
+    rates = [0.2, 0.1, 0.15, 0.3, 0.2, 0.1, 0.2, 0.1]
+    weights, clients, iterations = create_problem(rates, n=3)
+    active = [[0, 1], [2, 1], [1, 0], [0, 2]]
     results = ref.run(
-        weights, clients, iterations, ref.VrlSgd(2), active=[[0, 1], [0, 1]], every=5, design=2,
+        weights, clients, iterations, ref.VrlSgd(2), active=active, every=2, design=2,
         by_examples=by_examples, **LOCAL,
     )  # fmt: skip
-    p, q = (9 / 15, 6 / 15) if by_examples else (1 / 2, 1 / 2)
-    a, b, va, vb, da, db = flat(weights), flat(weights), 0.0, 0.0, 0.0, 0.0
-    for k, rate in enumerate(rates):
-        batches = iterations[k]["batches"]
-        if k == 5:
-            assert_different(da, db)
-            va, vb, da, db = 0.0, 0.0, 0.0, 0.0
-        va = 0.9 * va + gradient(a, clients[0], batches[0]) - da
-        vb = 0.9 * vb + gradient(b, clients[1], batches[1]) - db
-        a, b = a - rate * va, b - rate * vb
-        if k in (1, 3, 5):
-            mean = p * a + q * b
-            da = da + (mean - a) / (2 * rate)
-            db = db + (mean - b) / (2 * rate)
-            a = b = mean
-        assert_close(models_of(results[k]), [a, b])
+    x, v, delta = flat(weights), [0.0, 0.0], {0: 0.0, 1: 0.0, 2: 0.0}
+    for period, pair in enumerate(active):
+        local = [x, x]
+        for k in (2 * period, 2 * period + 1):
+            for slot, i in enumerate(pair):
+                g = gradient(local[slot], clients[i], iterations[k]["batches"][i])
+                v[slot] = 0.9 * v[slot] + g - 0.1 * delta[i]
+                local[slot] = local[slot] - rates[k] * v[slot]
+        p = shares(by_examples, pair)
+        x = p[0] * local[0] + p[1] * local[1]
+        for slot, i in enumerate(pair):
+            delta[i] = 0.1 * (delta[i] + (x - local[slot]) / (2 * rates[k]))
+        assert_close(models_of(results[k]), [x, x])
+    assert_different(delta[0], delta[1])
+
+
+def test_vrl_sgd_estimates_the_gradients_distance_from_the_mean_with_momentum():
+    """What the factors 1 - momentum are for: with linear losses delta is exactly that."""
+    mu, tau, rate, slopes = 0.9, 4, 0.1, np.array([1.0, -2.0, 4.0])
+    x, v, delta = np.zeros(3), np.zeros(3), np.zeros(3)
+    for _ in range(60):
+        for _ in range(tau):
+            v = mu * v + slopes - (1 - mu) * delta
+            x = x - rate * v
+        delta = (1 - mu) * (delta + (x.mean() - x) / (tau * rate))
+        x = np.full(3, x.mean())
+    np.testing.assert_allclose(delta, slopes - slopes.mean(), atol=1e-6)
 
 
 def test_vrl_sgd_ends_where_the_mean_loss_is_stationary_and_periodic_does_not():

@@ -2,11 +2,10 @@
 
 Each has at most one aggregation.
 
-begin:   clients that have become active start without momentum, from the average (design 1)
 advance: the last average reaches the clients, they make some steps, the next subset is averaged
 finish:  the last average reaches the clients; the mean of all local models
 measure: how far the local models are from their mean
-losses:  of the local models and of the global one, on clients' examples
+losses:  of the local models and of the global one, on all examples of the clients
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tff_partial.lazy import tf, tff
 from tff_partial.model_spec import ModelSpec
 
 NOTHING = -1  # the subset of an average that has not been made
-LOSS_EXAMPLES = 256
+LOSS_BATCH = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +63,9 @@ class Computations:
         self.initial_client_state = initial_client_state
         self._value_type = initial_client_state.type_signature.result
         self._client_type = tff.to_type(
-            collections.OrderedDict(client_id=np.int64, selected=np.bool_, value=self._value_type)
+            collections.OrderedDict(
+                client_id=np.int64, selected=np.bool_, measured=np.bool_, value=self._value_type
+            )
         )
         self._vector_type = tff.TensorType(np.float32, [rules.layout.width])
         # What is sent to the clients before they go on.
@@ -98,41 +99,10 @@ class Computations:
 
         self.initialize = initialize
         self.state_type = initialize.type_signature.result.member
-        self.begin = self._build_begin() if params.period() else None
         self.advance = self._build_advance()
         self.finish = self._build_finish()
         self.measure = self._build_measure()
         self.losses = self._build_losses()
-
-    def _build_begin(self) -> Any:
-        """Newly active clients: the average or the model they were given, without momentum."""
-        model, rules, params = self._model, self.rules, self.params
-
-        @tff.tensorflow.computation(model.weights_type, np.int32, self._client_type)
-        def begin_client(weights: Any, round_num: Any, client: Any) -> Any:
-            value = client["value"]
-            fresh = collections.OrderedDict(
-                value,
-                momentum=tf.zeros_like(value["momentum"]),
-                correction=tf.zeros_like(value["correction"]),
-            )
-            if params.design == 1:
-                fresh["parameters"] = rules.layout.flatten(weights.trainable)
-                fresh["statistics"] = _flatten(weights.non_trainable)
-            new = tf.equal(round_num % params.period(), 0)
-            value = tf.cond(new, lambda: fresh, lambda: value)
-            return collections.OrderedDict(client, value=value)
-
-        @tff.federated_computation(
-            tff.FederatedType(model.weights_type, tff.SERVER),
-            tff.FederatedType(np.int32, tff.SERVER),
-            self.clients_type,
-        )
-        def begin(weights: Any, round_num: Any, clients: Any) -> Any:
-            sent = tff.federated_broadcast(weights), tff.federated_broadcast(round_num)
-            return tff.federated_map(begin_client, (*sent, clients))
-
-        return begin
 
     def _build_advance(self) -> Any:
         """A segment: the last average, some steps, the next average."""
@@ -156,7 +126,11 @@ class Computations:
                     done = tf.cast(sent["round"], tf.float32)
                     return schedule(done + tf.cast(step, tf.float32) / interval, 1 / interval)
 
-                slope = layout.split(-value["correction"]) if rules.variance_reduced else ()
+                slope = (
+                    layout.split((local.momentum - 1) * value["correction"])
+                    if rules.variance_reduced
+                    else ()
+                )
                 sums = loop(
                     tff.learning.models.ModelWeights(
                         layout.split(value["parameters"]),
@@ -176,6 +150,7 @@ class Computations:
                     client=collections.OrderedDict(
                         client_id=record["client_id"],
                         selected=client["selected"],
+                        measured=client["measured"],
                         value=collections.OrderedDict(
                             value,
                             parameters=parameters,
@@ -212,7 +187,8 @@ class Computations:
             parameters=self._value_type.parameters, statistics=self._value_type.statistics
         )
         mean = aggregation.ContributorMean().create(tff.to_type(whole), tff.TensorType(np.float32))
-        schedule, interval = self.params.local.schedule(), self.interval
+        local, interval = self.params.local, self.interval
+        schedule = local.schedule()
 
         @tff.tensorflow.computation(
             self._sent_type,
@@ -227,7 +203,7 @@ class Computations:
                 done = tf.cast(sent["round"], tf.float32) + (interval - 1) / interval
                 step = interval * schedule(done, 1 / interval)
                 moved = value["parameters"] - before["parameters"]
-                value["correction"] = before["correction"] + moved / step
+                value["correction"] = (1 - local.momentum) * (before["correction"] + moved / step)
             return collections.OrderedDict(
                 client=collections.OrderedDict(client, value=value),
                 # Differences: with no examples anywhere their mean is 0, and the model stays.
@@ -287,7 +263,10 @@ class Computations:
         return measure
 
     def _build_losses(self) -> Any:
-        """Losses of the local models and of the global one on clients' examples (figure 3)."""
+        """Losses of the local models and of the global one on clients' examples (figure 3).
+
+        Of clients that are to be measured; others cost nothing.
+        """
         model, layout = self._model, self.rules.layout
 
         @tff.tensorflow.computation(
@@ -296,24 +275,28 @@ class Computations:
         def losses_of_client(weights: Any, client: Any, dataset: Any) -> Any:
             built = model.instantiate()
 
+            def loss(weights: Any, record: Any) -> Any:
+                built.assign(weights)
+                total = tf.zeros([])
+                for start in tf.range(0, tf.shape(record["y"])[0], LOSS_BATCH):
+                    x, y = (record[name][start : start + LOSS_BATCH] for name in ("x", "y"))
+                    with built.batch_statistics(static_only=True):
+                        logits = built.forward(built.preprocess(x), training=False)
+                    total += tf.reduce_sum(built.losses(y, logits))
+                return total
+
             @tf.function
             def run(weights: Any, client: Any, record: Any) -> Any:
                 value = client["value"]
                 own = tff.learning.models.ModelWeights(
                     layout.split(value["parameters"]), _split(value["statistics"], built.statistics)
                 )
-                found = []
-                x, y = record["x"][:LOSS_EXAMPLES], record["y"][:LOSS_EXAMPLES]
-                for chosen in (own, weights):
-                    built.assign(chosen)
-                    with built.batch_statistics(static_only=True):
-                        logits = built.forward(built.preprocess(x), training=False)
-                    found.append(tf.reduce_sum(built.losses(y, logits)))
-                count = tf.cast(tf.shape(y)[0], tf.float32)
-                mean = tf.math.divide_no_nan(found[0], count)
+                count, sums = tf.cast(tf.shape(record["y"])[0], tf.float32), tf.zeros([3])
+                if client["measured"]:
+                    sums = tf.stack([loss(own, record), loss(weights, record), count])
+                mean = tf.math.divide_no_nan(sums[0], count)
                 return collections.OrderedDict(
-                    smallest=tf.where(count > 0, mean, np.float32(np.inf)),
-                    sums=tf.stack([found[0], found[1], count]),
+                    smallest=tf.where(count > 0, mean, np.float32(np.inf)), sums=sums
                 )
 
             return run(weights, client, dataset.get_single_element())
@@ -327,13 +310,13 @@ class Computations:
             )
 
         @tff.federated_computation(
-            tff.FederatedType(self.state_type, tff.SERVER), self.clients_type, self.data_type
+            tff.FederatedType(model.weights_type, tff.SERVER), self.clients_type, self.data_type
         )
-        def measure_losses(state: Any, clients: Any, data: Any) -> Any:
-            sent = tff.federated_broadcast(state.global_model_weights)
+        def measure_losses(weights: Any, clients: Any, data: Any) -> Any:
+            sent = tff.federated_broadcast(weights)
             found = tff.federated_map(losses_of_client, (sent, clients, data))
-            sums = tff.federated_sum(found.sums), tff.federated_min(found.smallest)
-            return tff.federated_map(report, (sums[1], sums[0]))
+            smallest, sums = tff.federated_min(found.smallest), tff.federated_sum(found.sums)
+            return tff.federated_map(report, (smallest, sums))
 
         return measure_losses
 

@@ -10,6 +10,9 @@ steps whose subset is the whole model. A client's state is its local model, its 
 batch-norm statistics; only parameters are averaged while training. The model that is evaluated is
 the mean of the local models (and of their statistics) after the round.
 
+When other clients become active, the first of them takes over from the first of those that were
+active before, the second from the second, and so on (`AveragingProcess.hand_over`).
+
 A round is one TFF computation that calls those of `averaging_computations` in turn, values staying
 in the runtime; `one_step` calls them one by one, for TFF's context of several remote workers, which
 admits one aggregation.
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable, ClassVar, Optional
 
 import numpy as np
@@ -41,6 +44,8 @@ class AveragingParams(stateful_process.StatefulParams):
       rounds_active: After so many rounds other clients become active; 0: never. By default 1, 10
         for partial averaging, unless all clients are active anyway: then never.
       design: They take over the average (1), or each one of the local models as it is (2).
+      reset_momentum: Whether they start without momentum; else they take over that of the client
+        that was active before in their place.
       one_step: Whether every step is a TFF computation of its own.
       active: Number of clients that are active at a time.
     """
@@ -50,6 +55,7 @@ class AveragingParams(stateful_process.StatefulParams):
     )
     rounds_active: Optional[int] = None
     design: int = 2
+    reset_momentum: bool = False
     one_step: bool = False
     active: Optional[int] = None
     DEFAULT_ROUNDS_ACTIVE: ClassVar[int] = 1
@@ -89,35 +95,87 @@ def shapes_of(model: ModelSpec) -> list[tuple[int, ...]]:
 class AveragingProcess(stateful_process.StatefulProcess):
     """A `StatefulProcess` whose clients stay active for some rounds.
 
+    `next` also returns `losses` among its metrics: the smallest and the mean loss of the local
+    models before the last average of the round and that of the global one, each on all examples
+    of the clients. They are 0 unless `client_states` said that clients are to be measured.
+
     Attributes:
       rounds_active: After so many rounds other clients become active; 0: never.
-      design: What they take over: 1, the average; 2, the local models.
-      measure_losses: TFF computation: server state, client states, records -> the smallest and the
-        mean loss of the local models and that of the global one, each on the clients' examples.
+      measure: What `next` returned -> further columns of a round that was measured.
     """
 
-    rounds_active: int
-    design: int
-    measure_losses: Any
+    def __init__(self, pieces: Computations) -> None:
+        super().__init__(
+            pieces.initialize,
+            _build_round(pieces),
+            pieces.initial_client_state,
+            {},
+            stateful_process.nobody,
+        )
+        if pieces.params.one_step:
+            self.next = _build_steps(pieces)
+        self._params = pieces.params
+        self.rounds_active = pieces.params.period()
+        self.measure: Callable[[Any], Mapping[str, Any]] = _losses
+
+    def client_states(
+        self,
+        ids: Sequence[int],
+        selected: Sequence[bool],
+        values: Any,
+        measured: bool = False,
+    ) -> list[Any]:
+        states = super().client_states(ids, selected, values)
+        return [
+            collections.OrderedDict(
+                client_id=state["client_id"],
+                selected=state["selected"],
+                measured=np.bool_(measured),
+                value=state["value"],
+            )
+            for state in states
+        ]
+
+    def hand_over(self, server_state: Any, own: Any, predecessor: Any) -> Any:
+        """Return what a client starts from that becomes active.
+
+        Args:
+          server_state: The server's state.
+          own: What the client keeps from when it was active before.
+          predecessor: What the client keeps that was active before in its place; None if it was
+            late in every round and has trained nothing: then the average is taken over.
+        """
+        value = collections.OrderedDict(predecessor or own, correction=own["correction"])
+        if self._params.design == 1 or predecessor is None:
+            weights = server_state.global_model_weights
+            value["parameters"] = _concatenate(weights.trainable)
+            value["statistics"] = _concatenate(weights.non_trainable)
+        if self._params.reset_momentum or predecessor is None:
+            value["momentum"] = np.zeros_like(own["momentum"])
+        return value
+
+    def left_behind(self, value: Any, initial: Any) -> Any:
+        """Return what a client keeps that is no longer active: what nobody took over."""
+        return collections.OrderedDict(initial, correction=value["correction"])
+
+
+def _losses(output: Any) -> Mapping[str, Any]:
+    return {name: float(value) for name, value in output.metrics["losses"].items()}
+
+
+def _concatenate(tensors: Sequence[Any]) -> np.ndarray:
+    flat = [np.asarray(tensor).reshape(-1) for tensor in tensors]
+    return np.concatenate(flat) if flat else np.zeros(0, np.float32)
 
 
 def build(model: ModelSpec, params: AveragingParams, rules: Rules) -> AveragingProcess:
     """Returns the process."""
-    pieces = Computations(model, params, rules)
-    round_fn = _build_round(pieces)
-    built = AveragingProcess(
-        pieces.initialize, round_fn, pieces.initial_client_state, {}, stateful_process.nobody
-    )
-    if params.one_step:
-        built.next = _build_steps(pieces)
-    built.rounds_active, built.design = params.period(), params.design
-    built.measure_losses = pieces.losses
-    return built
+    return AveragingProcess(Computations(model, params, rules))
 
 
 def _build_round(pieces: Computations) -> Any:
     """The round as one computation."""
-    interval, begins = pieces.interval, pieces.params.period() > 0
+    interval = pieces.interval
 
     @tff.tensorflow.computation
     def no_average() -> Any:
@@ -132,8 +190,6 @@ def _build_round(pieces: Computations) -> Any:
     )
     def next_fn(state: Any, clients: Any, data: Any) -> Any:
         weights, round_num = state.global_model_weights, state.client_work
-        if begins:
-            clients = pieces.begin(weights, round_num, clients)
         average, averaged = tff.federated_eval(no_average, tff.SERVER), NOTHING
         aggregator, sums = state.aggregator, []
         for first, stop, subset in pieces.rules.segments:
@@ -147,6 +203,7 @@ def _build_round(pieces: Computations) -> Any:
         # An average leaves the mean of the models as it is.
         before = pieces.measure(new_weights, apart, data)
         after = pieces.measure(new_weights, clients, data)
+        losses = pieces.losses(new_weights, apart, data)
         new_state = tff.learning.templates.LearningAlgorithmState(
             new_weights,
             state.distributor,
@@ -160,7 +217,7 @@ def _build_round(pieces: Computations) -> Any:
         return stateful_process.Output(
             tff.federated_zip(new_state),
             clients,
-            tff.federated_zip(collections.OrderedDict(client_work=metrics)),
+            tff.federated_zip(collections.OrderedDict(client_work=metrics, losses=losses)),
         )
 
     return next_fn
@@ -204,8 +261,6 @@ def _build_steps(pieces: Computations) -> Callable[..., Any]:
             return sorted(found, key=lambda c: order[int(c["client_id"])])
 
         weights, round_num = state.global_model_weights, np.int32(state.client_work)
-        if pieces.params.period():
-            clients = sort(pieces.begin(weights, round_num, clients))
         average, averaged = np.zeros(pieces.rules.layout.width, np.float32), NOTHING
         aggregator, sums = state.aggregator, []
 
@@ -230,6 +285,7 @@ def _build_steps(pieces: Computations) -> Callable[..., Any]:
         clients = sort(clients)
         before = pieces.measure(new_weights, apart, data)
         after = pieces.measure(new_weights, clients, data)
+        losses = pieces.losses(new_weights, apart, data)
         new_state = tff.learning.templates.LearningAlgorithmState(
             new_weights,
             state.distributor,
@@ -238,7 +294,9 @@ def _build_steps(pieces: Computations) -> Callable[..., Any]:
             state.finalizer,
         )
         metrics = {name: np.asarray(v) for name, v in _metrics(sums, before, after).items()}
-        return stateful_process.Output(new_state, clients, {"client_work": metrics})
+        return stateful_process.Output(
+            new_state, clients, {"client_work": metrics, "losses": losses}
+        )
 
     return next_fn
 

@@ -74,6 +74,10 @@ class ClientStates:
         cached = sum(state is not None for state in self._cache.values())
         return cached + sum(client not in self._cache for client in self._files)
 
+    def __contains__(self, client_id: int) -> bool:
+        """Whether the client keeps anything but the initial value."""
+        return self._lookup(int(client_id)) is not None
+
     def get(self, client_id: int) -> Any:
         """What the client keeps."""
         state = self._lookup(int(client_id))

@@ -91,6 +91,19 @@ class LocalTraining:
             return tf.where(num_examples > 0, self.steps, 0)
         return self.epochs * ((num_examples + self.batch_size - 1) // self.batch_size)
 
+    def effective_steps(self, num_steps: Any) -> Any:
+        """Return how many gradients the displacement of a round is, float32.
+
+        K steps from v = 0 move the weights by eta times the sum over k < K of
+        (1 - momentum^(K - k)) / (1 - momentum) * g_k, so the displacement over eta and the sum of
+        these factors is a mean of gradients (FedNova's normalisation). K without momentum.
+        """
+        num_steps = tf.cast(num_steps, tf.float32)
+        if not self.momentum:
+            return num_steps
+        carried = self.momentum * (1 - self.momentum**num_steps) / (1 - self.momentum)
+        return (num_steps - carried) / (1 - self.momentum)
+
 
 class BatchOrder:
     """Which examples each local step uses: a stateless shuffle, so a round can be repeated.

@@ -61,13 +61,13 @@ class Comparison:
 
     def add_to(self, process: AveragingProcess) -> None:
         """Adds `columns` to what the round loop measures in rounds that are evaluated."""
-        losses = process.measure_losses
+        before = process.measure
 
-        def measure(state: Any, clients: Any, data: Any) -> dict[str, Any]:
-            values = [client["value"] for client in clients]
-            return {**losses(state, clients, data), **self.columns(values)}
+        def measure(output: Any) -> dict[str, Any]:
+            values = [client["value"] for client in output.client_states]
+            return {**before(output), **self.columns(values)}
 
-        process.measure_losses = measure
+        process.measure = measure
 
     def columns(self, values: Sequence[Any]) -> dict[str, float]:
         """What a row of metrics.csv gets.

@@ -64,7 +64,9 @@ class Client(NamedTuple):
       selected: Whether what it does goes to the server.
       round_num: Number of the round, from 0.
       rate: The round -> eta.
-      steps: Number of local steps of this round (K), at least 1.
+      steps: How many gradients the displacement of this round is: K, the number of local steps
+        (at least 1), without momentum; `LocalTraining.effective_steps` with it.
+      momentum: Of local SGD (mu).
       train: (Start, slope) -> the model after local SGD, and the slope there. The slope is the
         gradient of what the algorithm adds to the client's objective, given at the server's model
         (where the gradient of `Rules.pull` is 0) and returned at the trained one. It can be left
@@ -78,6 +80,7 @@ class Client(NamedTuple):
     round_num: Any
     rate: Callable[[Any], Any]
     steps: Any
+    momentum: float
     train: Callable[..., tuple[Vector, Vector]]
 
 
@@ -374,7 +377,7 @@ def _build_client_update(
                 return Vector(v.read_value() for v in built.trainable), slope
 
             state = wrap(client["value"])
-            steps = tf.cast(tf.maximum(local.num_steps(num_examples), 1), tf.float32)
+            steps = local.effective_steps(tf.maximum(local.num_steps(num_examples), 1))
             update = rules.client(
                 Client(
                     x,
@@ -384,6 +387,7 @@ def _build_client_update(
                     round_num,
                     local.rate,
                     steps,
+                    local.momentum,
                     train,
                 )
             )

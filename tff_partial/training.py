@@ -157,10 +157,11 @@ def _rounds(
                 started = time.monotonic()
                 record = functools.partial(record_in, round_num)
                 in_time, columns = account(clients.cohort(round_num), round_num)
-                result = clients.next(state, round_num, list(in_time), everyone, record)
+                is_tested = _is_due(round_num + 1, plan.eval_every, plan.rounds)
+                result = clients.next(state, round_num, list(in_time), everyone, record, is_tested)
                 tests = {}
-                if _is_due(round_num + 1, plan.eval_every, plan.rounds):
-                    columns = {**columns, **clients.measure(result, record)}
+                if is_tested:
+                    columns = {**columns, **clients.measure(result)}
                     tests = {
                         label: evaluate(get_weights(result.state))
                         for label, get_weights in clients.models.items()
@@ -236,12 +237,13 @@ class _Stateless:
         selected: list[int],
         everyone: Sequence[int],
         record: Callable[[int], Any],
+        measured: bool = False,
     ) -> Any:
-        """Runs a round."""
+        """Runs a round; `measure` has something to say if it is to be measured."""
         return self._process.next(state, [record(i) for i in selected or [NOBODY]])
 
-    def measure(self, output: Any, record: Callable[[int], Any]) -> Mapping[str, Any]:
-        """Further columns of a round that is evaluated."""
+    def measure(self, output: Any) -> Mapping[str, Any]:
+        """Further columns of a round that was measured."""
         return {}
 
     def put(self, output: Any, done: int) -> None:
@@ -290,19 +292,21 @@ class _Stateful(_Stateless):
         selected: list[int],
         everyone: Sequence[int],
         record: Callable[[int], Any],
+        measured: bool = False,
     ) -> Any:
         upcoming = self._sample(round_num + 1)
         ids = [*selected, *self._process.unselected(selected, upcoming, everyone)] or [NOBODY]
         # Runtimes keep an executor for each size of a cohort: let there be few.
         ids += [NOBODY] * (-len(ids) % self._cohort)
         uploads = [i < len(selected) for i in range(len(ids))]
-        values = [self._states.get(self._source(i, round_num)) for i in ids]
-        states = self._process.client_states(ids, uploads, values)
+        states = self._start(state, round_num, ids, uploads, measured)
         return self._process.next(state, states, [record(i) for i in ids])
 
-    def _source(self, client: int, round_num: int) -> int:
-        """Whose state a client starts the round from."""
-        return client
+    def _start(
+        self, state: Any, round_num: int, ids: list[int], uploads: list[bool], measured: bool
+    ) -> list[Any]:
+        """What clients start the round from."""
+        return self._process.client_states(ids, uploads, [self._states.get(i) for i in ids])
 
     def find_diverged(
         self, state: Any, output: Any, selected: list[int], record: Callable[[int], Any]
@@ -321,33 +325,40 @@ class _Active(_Stateful):
     """The same for an `AveragingProcess`: clients stay active for some rounds.
 
     Those of the next period take over what those of the last one kept, the first from the first
-    and so on; afterwards the latter keep nothing.
+    and so on, whether or not they are in time to train in its first round.
     """
 
     def cohort(self, round_num: int) -> list[int]:
         rounds = self._process.rounds_active
         return self._sample(round_num // rounds if rounds else 0)
 
-    def _source(self, client: int, round_num: int) -> int:
-        if not self._takes_over(round_num) or client == NOBODY:
-            return client
-        return self.cohort(round_num - 1)[self.cohort(round_num).index(client)]
+    def _start(
+        self, state: Any, round_num: int, ids: list[int], uploads: list[bool], measured: bool
+    ) -> list[Any]:
+        # Not put before the round is done: if it fails, it is repeated from what there was.
+        self._handed_over = self._hand_over(state, round_num)
+        values = [self._handed_over.get(i) or self._states.get(i) for i in ids]
+        return self._process.client_states(ids, uploads, values, measured)
 
-    def _takes_over(self, round_num: int) -> bool:
+    def _hand_over(self, state: Any, round_num: int) -> dict[int, Any]:
+        """What those keep who become active in this round, and those who were until then."""
         rounds = self._process.rounds_active
-        return bool(rounds) and round_num > 0 and round_num % rounds == 0
+        if not rounds or not round_num or round_num % rounds:
+            return {}
+        before, now = self.cohort(round_num - 1), self.cohort(round_num)
+        kept = {i: self._states.get(i) for i in {*before, *now}}
+        left = {i: self._process.left_behind(kept[i], self._states.initial) for i in before}
+        models = [kept[i] if i in self._states else None for i in before]
+        taken = {i: self._process.hand_over(state, kept[i], m) for i, m in zip(now, models)}
+        return {**left, **taken}
 
     def put(self, output: Any, done: int) -> None:
+        if output is not None:
+            self._states.put(self._handed_over, done)
         super().put(output, done)
-        if output is not None and self._takes_over(done - 1):
-            now = set(self.cohort(done - 1))
-            left = [i for i in self.cohort(done - 2) if i not in now]
-            self._states.put(dict.fromkeys(left, self._states.initial), done)
 
-    def measure(self, output: Any, record: Callable[[int], Any]) -> Mapping[str, Any]:
-        data = [record(int(client["client_id"])) for client in output.client_states]
-        found = self._process.measure_losses(output.state, output.client_states, data)
-        return {name: float(value) for name, value in found.items()}
+    def measure(self, output: Any) -> Mapping[str, Any]:
+        return self._process.measure(output)
 
 
 class Outputs:

@@ -6,15 +6,18 @@ Gao et al., FedDC: Federated learning with non-IID data via local drift decoupli
     h_i <- 0;  c_i <- 0 for every client;  H <- 0;  c <- 0
     for each round:
         for each client i of the cohort S, in parallel:
-            y <- K steps of SGD from x on  f_i(w) + alpha / 2 * |w + h_i - x|^2 + <c - c_i, w>
-            G_i <- (x - y) / (K eta)
-            h_i <- h_i + (y - x);  c_i <- c_i - c + G_i
-        H <- H + 1/N * sum of (y - x);  c <- c + 1/N * sum of (G_i - c)
+            y <- K steps of SGD with momentum mu from x on
+                     f_i(w) + alpha / 2 * |w + h_i - x|^2 + (1 - mu) * <c - c_i, w>
+            h_i <- h_i + (y - x);  c_i <- (x - y) / (K' eta) - (1 - mu) * (c - c_i)
+        H <- H + 1/N * sum of (y - x);  c <- c + 1/N * sum of the changes of c_i
         x <- mean of y + H
 
-A client's objective needs its drift h_i and its variate c_i only as  l_i = alpha h_i - c_i, so
-that is what it keeps: the gradient of the added terms is  s(w) = l_i + c + alpha (w - x),  and
-l_i <- alpha (h_i + y - x) - (c_i - c + G_i) = s(y) - G_i.
+mu = 0 and K' = K in the paper; scaffold.py says why they are here with momentum.
+
+A client's objective needs its drift h_i and its variate c_i only as  l_i = alpha h_i - (1 - mu) c_i.
+The gradient of the added terms is  s(w) = l_i + (1 - mu) c + alpha (w - x).  Without momentum
+l_i <- alpha (h_i + y - x) - ((x - y) / (K eta) - c + c_i) = s(y) - (x - y) / (K eta),  so l_i is
+all that a client keeps of the two; with momentum it keeps c_i as well.
 
 The mean of the last local models of all clients is evaluated as `all_clients`.
 
@@ -55,18 +58,31 @@ class Params(stateful_process.StatefulParams):
 
 def client(of: Client, start: Vector) -> Update:
     """A client's round, from the server's model or from another start."""
-    l_i, c, last = of.state["slope"], of.sent, of.state["model"]
-    y, slope = of.train(start, l_i + c)  # alpha is the pull, so the slope moves along with w
-    gradient = (start - y) / (of.steps * of.rate(of.round_num))
+    l_i, c, last, mu = of.state["slope"], of.sent, of.state["model"], of.momentum
+    # alpha is the pull, so the slope moves along with w.
+    y, slope = of.train(start, l_i + ((1 - mu) * c if mu else c))
+    gradient = summed = (start - y) / (of.steps * of.rate(of.round_num))
+    variate = Vector(())
+    if mu:
+        difference = c - of.state["variate"]
+        variate = gradient - (1 - mu) * difference
+        # The server takes c off again: the change of c_i, and without momentum just the gradient.
+        summed = gradient + mu * difference
+        gradient = (1 - mu) * (variate + difference)
     return Update(
         y,
-        state=collections.OrderedDict(slope=slope - gradient, model=y),
-        summed=collections.OrderedDict(gradient=gradient, model=y - last),
+        state=collections.OrderedDict(slope=slope - gradient, variate=variate, model=y),
+        summed=collections.OrderedDict(gradient=summed, model=y - last),
     )
 
 
-def create_rules(population: int, alpha: float) -> stateful_process.Rules:
+def create_rules(params: Params) -> stateful_process.Rules:
     """What clients and server keep and do."""
+    population = params.check_population()
+
+    def client_state(x: Vector) -> Any:
+        variate = x.zeros() if params.local.momentum else Vector(())
+        return collections.OrderedDict(slope=x.zeros(), variate=variate, model=x)
 
     def server(of: Server) -> Any:
         h, c, all_clients = (of.state[name] for name in ("drift", "variate", "all_clients"))
@@ -78,22 +94,21 @@ def create_rules(population: int, alpha: float) -> stateful_process.Rules:
         )
 
     return stateful_process.Rules(
-        client_state=lambda x: collections.OrderedDict(slope=x.zeros(), model=x),
+        client_state=client_state,
         server_state=lambda x: collections.OrderedDict(
             drift=x.zeros(), variate=x.zeros(), all_clients=x
         ),
         sent=lambda state: state["variate"],
         client=lambda of: client(of, of.weights),
         server=server,
-        pull=alpha,
+        pull=params.alpha,
         other_models={"all_clients": lambda state: state["all_clients"]},
     )
 
 
 def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
     """Returns the process."""
-    rules = create_rules(params.check_population(), params.alpha)
-    return stateful_process.build(model, params.local, rules, params.weighting)
+    return stateful_process.build(model, params.local, create_rules(params), params.weighting)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

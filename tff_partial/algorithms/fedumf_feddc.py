@@ -44,7 +44,7 @@ class Params(feddc.Params):
 
 def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
     """Returns the process."""
-    rules = feddc.create_rules(params.check_population(), params.alpha)
+    rules = feddc.create_rules(params)
 
     def client_state(x: Vector) -> Any:
         return collections.OrderedDict(feddc=rules.client_state(x), fedumf=fedumf.nothing_stored(x))

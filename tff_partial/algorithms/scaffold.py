@@ -6,13 +6,19 @@ II; as the appendix of FedUMF (papers/fedumf.txt) runs it.
     c <- 0;  c_i <- 0 for every client
     for each round:
         for each client i of the cohort S, in parallel:
-            y <- K steps of SGD from x with the gradient  g - c_i + c
-            G_i <- (x - y) / (K eta)
-            c_i <- c_i - c + G_i
-        x <- mean of y;  c <- c + 1/N * sum of (G_i - c)                 (G_i - c: c_i's change)
+            s <- (1 - mu) * (c - c_i)
+            y <- K steps of SGD with momentum mu from x with the gradient  g + s
+            c_i <- (x - y) / (K' eta) - s
+        x <- mean of y;  c <- c + 1/N * sum of the changes of c_i
 
-Differences from the paper: the server's rate is 1. With local momentum, G_i is no longer the mean
-gradient. Clients send G_i, which gives the same sums as the changes of c_i.
+The paper has mu = 0 and K' = K. With momentum, x - y holds gradient k (1 - mu^(K - k)) / (1 - mu)
+times and s as often; K' is the sum of these factors (`LocalTraining.effective_steps`), so that c_i is
+a mean of gradients. The factor of s makes a correction move a client about as far as without momentum:
+gradients turn as the client moves, a correction does not. Without K' the variates grow from round to
+round until training diverges; without the factor it may diverge where FedAvg does not.
+
+Differences from the paper: the server's rate is 1, momentum is possible. Variates are means over
+a client's steps, whatever its number of examples, and all clients have the same share 1/N in c.
 """
 
 from __future__ import annotations
@@ -33,10 +39,13 @@ class Params(stateful_process.StatefulParams):
 
 def client(of: Client) -> Update:
     """A client's round."""
-    x, c, c_i = of.weights, of.sent, of.state
-    y, difference = of.train(x, c - c_i)
+    x, c, c_i, mu = of.weights, of.sent, of.state, of.momentum
+    difference = c - c_i
+    y, slope = of.train(x, (1 - mu) * difference if mu else difference)
     gradient = (x - y) / (of.steps * of.rate(of.round_num))
-    return Update(y, state=gradient - difference, summed=gradient)
+    # The server takes c off again: the change of c_i, and without momentum just the gradient.
+    summed = gradient + mu * difference if mu else gradient
+    return Update(y, state=gradient - slope, summed=summed)
 
 
 def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
@@ -44,8 +53,8 @@ def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
     population = params.check_population()
 
     def server(of: Server) -> Any:
-        c, gradients = of.state, of.sums
-        return of.weights + of.update, c + (gradients - of.count * c) / population
+        c = of.state
+        return of.weights + of.update, c + (of.sums - of.count * c) / population
 
     rules = stateful_process.Rules(
         client_state=Vector.zeros,

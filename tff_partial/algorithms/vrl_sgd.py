@@ -2,15 +2,23 @@
 
 Liang et al., Variance reduced local SGD with lower communication complexity, 2019.
 
-    delta_i <- 0
+    delta_i <- 0 for every client
     for k = 1 to K:
-        every client i:  x_i <- x_i - eta * (g(x_i) - delta_i)
+        every active client i:  v_i <- mu * v_i + g(x_i) - (1 - mu) * delta_i
+                                x_i <- x_i - eta * v_i
         if k mod tau = 0:
-            u <- mean over the clients of x_i
-            every client i:  delta_i <- delta_i + (u - x_i) / (tau * eta);  x_i <- u
+            u <- mean over the active clients of x_i
+            every active client i:  delta_i <- (1 - mu) * (delta_i + (u - x_i) / (tau * eta))
+                                    x_i <- u
 
-Differences from the paper: momentum is possible, and then (u - x_i) / (tau * eta) is no longer a
-mean of gradients. papers/partial_averaging.txt names the algorithm, but has no figures of it.
+Where other clients become active, a client keeps its delta_i until it is active again.
+
+Differences from the paper: it has no momentum (mu = 0) and all clients are always active. With
+momentum every gradient counts 1 / (1 - mu) times in the end, and u - x_i holds tau / (1 - mu) of them;
+with these factors delta_i is the gradient's distance from the mean and moves a client as far as without
+momentum. (The authors' code subtracts delta_i after the momentum and averages the v_i; there, delta_i
+counts 1 / (1 - mu) times as much, and training diverges where a correction of that size is too large.)
+papers/partial_averaging.txt names the algorithm, but has no figures of it.
 """
 
 from __future__ import annotations
