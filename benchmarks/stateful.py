@@ -144,6 +144,7 @@ def checkpoint(count: int, folder: str) -> dict[str, float]:
     work = dataclasses.replace(works.WORKS["resnet20"], clients=10)
     stepper = Stepper("scaffold", work, 1000, folder)
     outputs = training.Outputs(folder)
+    outputs.restore(stepper.state, stepper.clients)
     found: dict[str, list[float]] = {"round": [], "checkpoint": []}
     for turn in range(count + 1):
         seconds = stepper.seconds()

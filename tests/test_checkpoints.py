@@ -1,6 +1,7 @@
 """Checkpoints, metrics.csv and the folder's lock: damage, divergence, full disks, two runs."""
 
 import collections
+import os
 import shutil
 
 import numpy as np
@@ -197,6 +198,34 @@ def test_lost_files_are_an_error_and_no_fresh_start(process, whole, tmp_path, lo
         run(process, folder)
     assert "\n" not in str(caught.value)
     assert sorted(str(p) for p in folder.rglob("*") if "tensorboard" not in str(p)) == before
+
+
+def test_everything_is_synced_before_a_checkpoint_counts(process, tmp_path, monkeypatch):
+    done = []
+
+    def fsync(descriptor):
+        done.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    original = os.replace
+
+    def replace(source, target):
+        done.append(f"rename {target}")
+        original(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    run(process, tmp_path, rounds=2)
+    folder = str(tmp_path)
+    path = f"{folder}/checkpoints/round_2.npz"
+    first = done.index(f"rename {path}")
+    states = [str(p) for p in (tmp_path / "client_states" / "0").iterdir()]
+    assert len(states) == 3
+    wanted = [*states, f"{folder}/client_states/0", f"{folder}/client_states"]
+    wanted += [f"{folder}/metrics.csv", folder, f"{path}_temp"]
+    for name in wanted:
+        last_write = max((i for i, d in enumerate(done) if d == f"rename {name}"), default=-1)
+        assert last_write < done.index(name) < first, name
+    assert f"{folder}/checkpoints" in done[first:]
 
 
 class Diverging:

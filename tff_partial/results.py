@@ -56,6 +56,7 @@ def prepare_folder(
             _check_folder(path, settings)  # another run may have begun meanwhile
             write_json(os.path.join(path, "config.json"), config)
             files.sync(path)
+            files.sync(os.path.dirname(os.path.abspath(path)))
         except BaseException:
             lock.close()
             raise

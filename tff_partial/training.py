@@ -312,6 +312,7 @@ class _Stateful(_Stateless):
         self, state: Any, output: Any, selected: list[int], record: Callable[[int], Any]
     ) -> list[int]:
         kept = client_state.by_id(output.client_states)
+        kept.pop(NOBODY, None)
         return sorted(i for i, value in kept.items() if not divergence.is_finite(value))
 
     def put(self, output: Any, done: int) -> None:
