@@ -15,11 +15,11 @@ paper's choice). Against periodic averaging every 10 steps the paper uses tau = 
 `cost` counts a whole model more every R rounds, so that both send the same.
 
 Differences from the paper: subsets are numbered from 0. Momentum and batch-norm statistics stay
-local, the paper averages parameters only; for the model that is evaluated the statistics are averaged.
-The paper does not say what becomes of momentum when other clients become active: a client takes over
-that of its predecessor (`reset_momentum`: it starts from 0), so that intervals and designs are compared
-at the same effective rate. Batches are shuffled anew every round. Momentum has Keras's form, as in the
-paper's TensorFlow: it holds eta * v.
+local, as the paper averages parameters only; for the model that is evaluated the statistics are
+averaged. The paper does not say what becomes of momentum when other clients become active: here a
+client takes over that of its predecessor (with `reset_momentum` it starts from 0), so that
+intervals and designs are compared at the same effective rate. Batches are shuffled anew every
+round. Momentum has Keras's form, as in the paper's TensorFlow: it holds eta * v.
 """
 
 from __future__ import annotations
