@@ -73,8 +73,18 @@ class Network:
         return w
 
     def step_sizes(self, r):
-        """K * eta of each selected client, as a column."""
-        return np.array([[len(r["batches"][i]) * r["learning_rate"]] for i in r["selected"]])
+        """By how much a gradient that stays the same moves each selected client, as a column.
+
+        Followed step by step: v grows from 0, the client moves by eta v.
+        """
+        moved = []
+        for i in r["selected"]:
+            v, distance = 0.0, 0.0
+            for _ in r["batches"][i]:
+                v = self.momentum * v + 1.0
+                distance += r["learning_rate"] * v
+            moved.append([distance])
+        return np.array(moved)
 
 
 def fedprox(weights, clients, rounds, mu, **local):
@@ -89,14 +99,18 @@ def fedprox(weights, clients, rounds, mu, **local):
 
 
 def scaffold(weights, clients, rounds, **local):
-    """SCAFFOLD, option II, with a global step size of 1; all control variates start from 0."""
+    """SCAFFOLD, option II, with a global step size of 1; all control variates start from 0.
+
+    With momentum the correction is damped by 1 - momentum.
+    """
     net, models, n = Network(weights, clients, **local), [], len(clients)
     x = net.initial
     c, c_i = np.zeros_like(x), np.zeros((n, len(x)))
     for r in rounds:
         s = list(r["selected"])
-        y = np.array([net.train(i, r, x, drift=c - c_i[i]) for i in s])
-        c_new = c_i[s] - c + (x - y) / net.step_sizes(r)
+        correction = (1 - net.momentum) * (c - c_i[s])
+        y = np.array([net.train(i, r, x, drift=d) for i, d in zip(s, correction)])
+        c_new = (x - y) / net.step_sizes(r) - correction
         c = c + (c_new - c_i[s]).sum(axis=0) / n
         c_i[s] = c_new
         x = y.mean(axis=0)
@@ -130,11 +144,14 @@ def feddc(weights, clients, rounds, alpha, **local):
     c_i, c = np.zeros((n, len(x))), np.zeros_like(x)
     for r in rounds:
         s = list(r["selected"])
-        y = np.array([net.train(i, r, x, pull=alpha, center=x - h[i], drift=c - c_i[i]) for i in s])
+        correction = (1 - net.momentum) * (c - c_i)
+        y = np.array(
+            [net.train(i, r, x, pull=alpha, center=x - h[i], drift=correction[i]) for i in s]
+        )
         latest[s] = y
         h[s] += y - x
         h_server = h_server + (y - x).sum(axis=0) / n
-        c_new = c_i[s] - c + (x - y) / net.step_sizes(r)
+        c_new = (x - y) / net.step_sizes(r) - correction[s]
         c = c + (c_new - c_i[s]).sum(axis=0) / n
         c_i[s] = c_new
         x = y.mean(axis=0) + h_server
@@ -175,9 +192,10 @@ def fedumf_feddc(weights, clients, rounds, fusion, alpha, **local):
     for r, before in zip(rounds, [None, *rounds]):
         s = list(r["selected"])
         start = fused_starts(x, g, fusion, r, before)
+        correction = (1 - net.momentum) * (c - c_i)
         y = np.array(
             [
-                net.train(i, r, start[i], pull=alpha, center=x - h[i], drift=c - c_i[i])
+                net.train(i, r, start[i], pull=alpha, center=x - h[i], drift=correction[i])
                 for i in range(n)
             ]
         )
@@ -185,7 +203,7 @@ def fedumf_feddc(weights, clients, rounds, fusion, alpha, **local):
         latest[s] = y[s]
         h[s] += y[s] - x
         h_server = h_server + (y[s] - x).sum(axis=0) / n
-        c_new = c_i[s] - c + (start[s] - y[s]) / net.step_sizes(r)
+        c_new = (start[s] - y[s]) / net.step_sizes(r) - correction[s]
         c = c + (c_new - c_i[s]).sum(axis=0) / n
         c_i[s] = c_new
         x = y[s].mean(axis=0) + h_server

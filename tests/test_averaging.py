@@ -17,6 +17,7 @@ from tff_partial.local_training import LocalTraining
 TAU = 3
 SIZES = (12, 7, 20)
 SHAPES = [(5, 4), (4,), (4, 3), (3,)]
+LAYERS = [0, 0, 1, 1]
 NAMES = ("partial_averaging", "periodic_averaging", "vrl_sgd")
 
 
@@ -25,9 +26,15 @@ def local(**changes):
     return LocalTraining(**{**settings, "weight_decay": 0.02, **changes})
 
 
+def owners(partition, shapes, layers, tau):
+    if partition == "layer":
+        return subsets.by_layer(shapes, layers, tau)
+    return subsets.by_channel(shapes, tau)
+
+
 def averaging(name, partition="channel"):
     if name == "partial_averaging":
-        return reference.Partial(TAU, subsets.owners(partition, SHAPES, TAU))
+        return reference.Partial(TAU, owners(partition, SHAPES, LAYERS, TAU))
     return {"periodic_averaging": reference.Periodic, "vrl_sgd": reference.VrlSgd}[name](TAU)
 
 
@@ -155,6 +162,60 @@ def test_other_clients_become_active(name, reset_momentum, design, tmp_path):
     assert kept == (everybody if name == "vrl_sgd" else set(active[-1]))
 
 
+def kept_by(folder, client):
+    """What a client keeps after the last round of a run."""
+    [path] = folder.glob(f"client_states/*/{client}.*.npz")
+    with np.load(path) as file:
+        return {name.rpartition("/")[2]: file[name] for name in file.files}
+
+
+def test_who_is_late_when_becoming_active_still_takes_over(tmp_path):
+    """Design 2: the model and momentum of its predecessor, not the initial ones."""
+    process = tiny.build(
+        "partial_averaging", local(), population=4, active=2, rounds_active=2, design=2
+    )
+    old, new = (training.sample_clients(4, 2, period, 0).tolist() for period in range(2))
+    slot = next(s for s in range(2) if new[s] not in old)
+
+    def account(ids, round_num):
+        return [i for i in ids if round_num < 2 or i != new[slot]], {}
+
+    for rounds in (2, 3):
+        plan = training.Plan(rounds=rounds, clients_per_round=2, seed=0)
+        folder = str(tmp_path / str(rounds))
+        training.train(process, Data(4), evaluate, plan, folder, account=account)
+    predecessor, late = kept_by(tmp_path / "2", old[slot]), kept_by(tmp_path / "3", new[slot])
+    initial = process.initial_client_state()["parameters"]
+    assert not np.allclose(late["parameters"], initial, atol=1e-3)
+    assert np.abs(late["momentum"]).max() > 0
+    for name in ("parameters", "momentum"):
+        np.testing.assert_array_equal(late[name], predecessor[name])
+
+
+@pytest.mark.parametrize("design", [1, 2])
+def test_who_trained_nothing_hands_over_the_average(design):
+    process = tiny.build(
+        "partial_averaging", local(), population=4, active=2, rounds_active=2, design=design
+    )
+    running = tiny.Rounds(process, tiny.client_data(SIZES))
+    running.next()
+    value = process.hand_over(running.state, process.initial_client_state(), None)
+    np.testing.assert_array_equal(
+        value["parameters"], np.concatenate([w.reshape(-1) for w in running.weights()])
+    )
+    assert not np.any(value["momentum"])
+
+
+def test_vrl_sgd_differs_from_periodic_averaging_where_clients_change(tmp_path):
+    found = {}
+    for name in ("vrl_sgd", "periodic_averaging"):
+        process = tiny.build(name, local(), population=4, active=2)
+        plan = training.Plan(rounds=5, clients_per_round=2, seed=0)
+        weights = training.train(process, Data(4), evaluate, plan, str(tmp_path / name))
+        found[name] = np.concatenate([w.reshape(-1) for w in tiny.flat(weights)])
+    assert np.abs(found["vrl_sgd"] - found["periodic_averaging"]).max() > 1e-3
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_an_interval_of_one_is_synchronous_sgd(name):
     """All local models are the same, and FedAvg with one step is as well."""
@@ -258,26 +319,46 @@ def test_every_parameter_is_in_one_subset_of_about_the_same_size(model, partitio
         "int32" if model == "bilstm" else "float32",
     )
     shapes = averaging_process.shapes_of(spec)
+    layers = averaging_process.layers_of(spec)
     total = sum(math.prod(s) for s in shapes)
     for tau in range(1, 65):
-        owned = subsets.owners(partition, shapes, tau)
+        owned = owners(partition, shapes, layers, tau)
         assert all(o.min() >= 0 and o.max() < tau for o in owned)
         assert all(o.shape in ((), s[-1:]) for o, s in zip(owned, shapes))
         sizes = subsets.sizes(owned, shapes, tau)
         assert sizes.sum() == total
-        largest = max(math.prod(s) for s in shapes)
         if partition == "layer":
-            assert sizes.max() <= total / tau + largest
+            together = {(layer, int(owner)) for layer, owner in zip(layers, owned)}
+            assert len(together) == len(set(layers))
+            parameters = np.bincount(layers, [math.prod(s) for s in shapes])
+            assert sizes.max() <= total / tau + parameters.max()
         else:
             # A piece is at most one channel more than its share.
             channel = max(math.prod(s[:-1]) for s in shapes)
             assert sizes.max() <= total / tau + len(shapes) * channel
 
 
+def test_a_layer_is_what_keras_calls_one():
+    """Kernel, recurrent kernel and bias of an LSTM, scale and offset of a norm."""
+
+    def create():
+        blocks = [
+            tf.keras.layers.Embedding(9, 4),
+            tf.keras.layers.Bidirectional(tf.keras.layers.LSTM(3)),
+            tf.keras.Sequential([tf.keras.layers.Dense(5), tf.keras.layers.BatchNormalization()]),
+            tf.keras.layers.Dense(2),
+        ]
+        return tf.keras.Sequential(blocks)
+
+    layers = averaging_process.layers_of(model_spec.ModelSpec(create, (6,), "int32"))
+    sizes = [layers.count(layer) for layer in sorted(set(layers))]
+    assert sizes == [1, 3, 3, 2, 2, 2]
+
+
 @pytest.mark.parametrize("partition", subsets.PARTITIONS)
 @pytest.mark.parametrize("tau", [1, 2, 3, 7, 64])
 def test_tau_selections_cover_everything_once_and_keep_the_mean(partition, tau):
-    layout = subsets.Layout(SHAPES, subsets.owners(partition, SHAPES, tau), tau)
+    layout = subsets.Layout(SHAPES, owners(partition, SHAPES, LAYERS, tau), tau)
     rng = np.random.default_rng(tau)
     clients = rng.normal(size=(3, layout.size)).astype(np.float32)
     covered = np.zeros(layout.size)

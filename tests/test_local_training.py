@@ -184,3 +184,14 @@ def test_augmentation_draws_anew_in_every_step():
         tf.function(train)(initial, record, tf.constant(0.1))
     assert len(set(drawn[:3])) == 3
     assert drawn[:3] == drawn[3:]
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("steps", [1, 2, 10, 60])
+def test_effective_steps_are_the_gradients_in_a_displacement(steps, momentum):
+    velocity = moved = 0.0
+    for _ in range(steps):
+        velocity = momentum * velocity + 1.0
+        moved += velocity
+    local = local_training.LocalTraining(steps=steps, momentum=momentum)
+    assert float(local.effective_steps(steps)) == pytest.approx(moved, rel=1e-5)

@@ -215,3 +215,16 @@ def test_variates_are_counted_in_the_bytes():
     for name in ("feddyn", "fedumf", "fedprox"):
         entry = registry.ALGORITHMS[name]
         assert entry.cost(model, entry.params(local=local()), "strong") == plain
+
+
+@pytest.mark.parametrize("name", ["scaffold", "feddc", "fedumf_feddc", "vrl_sgd"])
+def test_control_variates_do_not_grow_with_momentum(name):
+    """With a displacement over K eta taken for a gradient they do, and the loss with them."""
+    data = tiny.client_data((12, 7, 20))
+    data = [(x, np.full_like(y, i)) for i, (x, y) in enumerate(data)]  # a class each
+    local = LocalTraining(steps=10, batch_size=6, learning_rate=0.1, momentum=0.9)
+    running = tiny.Rounds(tiny.build(name, local, population=3), data)
+    for _ in range(25):
+        running.next()
+    assert float(running.metrics[-1]["train_loss"]) < np.log(3)  # that of guessing
+    assert max(np.abs(w).max() for w in running.weights()) < 20

@@ -92,6 +92,15 @@ def shapes_of(model: ModelSpec) -> list[tuple[int, ...]]:
     return [tuple(leaf.shape) for leaf in tff.structure.flatten(model.weights_type.trainable)]
 
 
+def layers_of(model: ModelSpec) -> list[int]:
+    """For each trainable variable the number of the layer that it belongs to."""
+    with tf.Graph().as_default():
+        built = model.instantiate()
+        layers = [x for b in built.blocks for x in b._flatten_layers()]
+        owner = {id(v): i for i, x in enumerate(layers) for v in x._trainable_weights}
+        return [owner[id(v)] for v in built.trainable]
+
+
 class AveragingProcess(stateful_process.StatefulProcess):
     """A `StatefulProcess` whose clients stay active for some rounds.
 

@@ -2,15 +2,16 @@
 
 | partition | a subset holds                           |
 |-----------|------------------------------------------|
-| `layer`   | whole variables                          |
+| `layer`   | whole layers, kernel and bias together   |
 | `channel` | some output channels of every variable   |
 
-Greedy: the largest variable first, to the subset (its channels: to the subsets) that holds least so
-far. With more subsets than there is to divide some are empty.
+Greedy: the largest layer (variable) first, to the subset (its channels: to the subsets) that holds
+least so far. With more subsets than there is to divide some are empty.
 """
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -23,28 +24,49 @@ PARTITIONS = ("layer", "channel")
 Shape = Sequence[int]
 
 
-def owners(partition: str, shapes: Sequence[Shape], count: int) -> list[np.ndarray]:
-    """For each variable the subset of each of its output channels (its last axis), or of all.
-
-    Args:
-      partition: One of `PARTITIONS`.
-      shapes: Of the variables.
-      count: Number of subsets.
-    """
+def check(partition: str) -> None:
+    """Raise a ValueError unless it is one of `PARTITIONS`."""
     if partition not in PARTITIONS:
         raise ValueError(
             f"partition must be one of {PARTITIONS}. Received: partition={partition!r}"
         )
+
+
+def by_layer(shapes: Sequence[Shape], layers: Sequence[int], count: int) -> list[np.ndarray]:
+    """Return the subset of each variable; those of a layer are in the same.
+
+    Args:
+      shapes: Of the variables.
+      layers: The layer of each variable.
+      count: Number of subsets.
+    """
+    held = np.zeros(count, np.int64)
+    size = collections.Counter[int]()
+    for layer, shape in zip(layers, shapes):
+        size[layer] += math.prod(shape)
+    owner = {}
+    for layer, of_layer in size.most_common():
+        owner[layer] = np.array(np.argmin(held), np.int32)
+        held[owner[layer]] += of_layer
+    return [owner[layer] for layer in layers]
+
+
+def by_channel(shapes: Sequence[Shape], count: int) -> list[np.ndarray]:
+    """Return for each variable the subset of each of its output channels (its last axis).
+
+    Args:
+      shapes: Of the variables.
+      count: Number of subsets.
+    """
     held = np.zeros(count, np.int64)
     found: list[Any] = [None] * len(shapes)
     for i in sorted(range(len(shapes)), key=lambda i: -math.prod(shapes[i])):
-        size = math.prod(shapes[i])
         lightest = np.argsort(held, kind="stable")
-        if partition == "layer" or not shapes[i]:
+        if not shapes[i]:
             found[i] = np.array(lightest[0], np.int32)
-            held[lightest[0]] += size
+            held[lightest[0]] += 1
             continue
-        channels = shapes[i][-1]
+        size, channels = math.prod(shapes[i]), shapes[i][-1]
         pieces = np.array_split(np.arange(channels), min(count, channels))
         found[i] = np.zeros(channels, np.int32)
         for subset, piece in zip(lightest, pieces):
@@ -67,7 +89,7 @@ class Layout:
 
     Args:
       shapes: Of the variables.
-      owned: What `owners` returned.
+      owned: The subset of each variable, or of each of its output channels.
       count: Number of subsets.
     """
 

@@ -14,8 +14,9 @@ Gao et al., FedDC: Federated learning with non-IID data via local drift decoupli
 
 mu = 0 and K' = K in the paper; scaffold.py says why they are here with momentum.
 
-A client's objective needs its drift h_i and its variate c_i only as  l_i = alpha h_i - (1 - mu) c_i.
-The gradient of the added terms is  s(w) = l_i + (1 - mu) c + alpha (w - x).  Without momentum
+A client's objective needs its drift h_i and its variate c_i only as
+l_i = alpha h_i - (1 - mu) c_i.  The gradient of the added terms is
+s(w) = l_i + (1 - mu) c + alpha (w - x).  Without momentum
 l_i <- alpha (h_i + y - x) - ((x - y) / (K eta) - c + c_i) = s(y) - (x - y) / (K eta),  so l_i is
 all that a client keeps of the two; with momentum it keeps c_i as well.
 

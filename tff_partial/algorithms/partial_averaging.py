@@ -15,9 +15,11 @@ paper's choice). Against periodic averaging every 10 steps the paper uses tau = 
 `cost` counts a whole model more every R rounds, so that both send the same.
 
 Differences from the paper: subsets are numbered from 0. Momentum and batch-norm statistics stay
-local, the paper averages parameters only; both are averaged for the model that is evaluated (the
-statistics) or start anew when other clients become active (the momentum). Batches are shuffled anew
-every round. Momentum has Keras's form, as in the paper's TensorFlow: it holds eta * v.
+local, as the paper averages parameters only; for the model that is evaluated the statistics are
+averaged. The paper does not say what becomes of momentum when other clients become active: here a
+client takes over that of its predecessor (with `reset_momentum` it starts from 0), so that
+intervals and designs are compared at the same effective rate. Batches are shuffled anew every
+round. Momentum has Keras's form, as in the paper's TensorFlow: it holds eta * v.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class Params(averaging_process.AveragingParams):
     """Hyperparameters of partial averaging.
 
     Attributes:
-      partition: Subsets hold whole variables (`layer`) or channels of each (`channel`).
+      partition: Subsets hold whole layers (`layer`) or some channels of each (`channel`).
     """
 
     partition: str = "channel"
@@ -42,13 +44,17 @@ class Params(averaging_process.AveragingParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        subsets.owners(self.partition, [], 1)
+        subsets.check(self.partition)
 
 
 def build(model: ModelSpec, params: Params) -> averaging_process.AveragingProcess:
     """Returns the process."""
     tau, shapes = params.interval(), averaging_process.shapes_of(model)
-    layout = subsets.Layout(shapes, subsets.owners(params.partition, shapes, tau), tau)
+    if params.partition == "layer":
+        owned = subsets.by_layer(shapes, averaging_process.layers_of(model), tau)
+    else:
+        owned = subsets.by_channel(shapes, tau)
+    layout = subsets.Layout(shapes, owned, tau)
     every_step = [(step, step + 1, step) for step in range(tau)]
     return averaging_process.build(model, params, averaging_process.Rules(layout, every_step))
 

@@ -11,11 +11,11 @@ II; as the appendix of FedUMF (papers/fedumf.txt) runs it.
             c_i <- (x - y) / (K' eta) - s
         x <- mean of y;  c <- c + 1/N * sum of the changes of c_i
 
-The paper has mu = 0 and K' = K. With momentum, x - y holds gradient k (1 - mu^(K - k)) / (1 - mu)
-times and s as often; K' is the sum of these factors (`LocalTraining.effective_steps`), so that c_i is
-a mean of gradients. The factor of s makes a correction move a client about as far as without momentum:
-gradients turn as the client moves, a correction does not. Without K' the variates grow from round to
-round until training diverges; without the factor it may diverge where FedAvg does not.
+The paper has mu = 0 and K' = K. With momentum, x - y holds gradient k, and s with it,
+(1 - mu^(K - k)) / (1 - mu) times; K' is the sum of these factors (`LocalTraining.effective_steps`),
+so that c_i is a mean of gradients. Without it the variates grow from round to round until training
+diverges. The factor of s lets a correction move a client about as far as without momentum: the
+gradient turns as the client moves, the correction does not.
 
 Differences from the paper: the server's rate is 1, momentum is possible. Variates are means over
 a client's steps, whatever its number of examples, and all clients have the same share 1/N in c.

@@ -13,12 +13,12 @@ Liang et al., Variance reduced local SGD with lower communication complexity, 20
 
 Where other clients become active, a client keeps its delta_i until it is active again.
 
-Differences from the paper: it has no momentum (mu = 0) and all clients are always active. With
-momentum every gradient counts 1 / (1 - mu) times in the end, and u - x_i holds tau / (1 - mu) of them;
-with these factors delta_i is the gradient's distance from the mean and moves a client as far as without
-momentum. (The authors' code subtracts delta_i after the momentum and averages the v_i; there, delta_i
-counts 1 / (1 - mu) times as much, and training diverges where a correction of that size is too large.)
-papers/partial_averaging.txt names the algorithm, but has no figures of it.
+Differences from the paper: it has no momentum (mu = 0), and all its clients are always active. With
+momentum every gradient counts 1 / (1 - mu) times in the end, so u - x_i holds tau / (1 - mu) of
+them; with the factors above delta_i is the distance of the client's gradient from the mean, and
+moves a client as far as without momentum. (The authors' code subtracts delta_i after the momentum
+and averages the v_i; its delta_i is 1 / (1 - mu) times as large.) papers/partial_averaging.txt
+names the algorithm, but has no figures of it.
 """
 
 from __future__ import annotations
