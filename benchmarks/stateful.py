@@ -66,7 +66,7 @@ class Stepper:
         plan = training.Plan(rounds=10**6, clients_per_round=SELECTED)
         sample = self._take_turns if num_clients == FEW else self._sample
         self.clients = training.create_clients(process, plan, folder, sample)
-        self.clients.restore(0)
+        self.clients.restore()
         self.state, self.done = process.initialize(), 0
         self._create_record = records.create_record
 

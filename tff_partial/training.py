@@ -263,7 +263,11 @@ class _Stateless:
     def forget_replaced(self) -> None:
         """See `ClientStates`."""
 
-    def restore(self, client_files: np.ndarray, older_files: np.ndarray) -> None:
+    def restore(
+        self,
+        client_files: np.ndarray = checkpoints.NO_CLIENT_FILES,
+        older_files: np.ndarray = checkpoints.NO_CLIENT_FILES,
+    ) -> None:
         """See `ClientStates`."""
 
 
