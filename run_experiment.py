@@ -262,12 +262,7 @@ def prepare(values: flags.FlagValues) -> Prepared:
         "client_state": values.client_state,
         "client_state_cache": values.client_state_cache,
     }
-    client_state.check(values.client_state)
-    if values["client_state_cache"].present and values.client_state != "disk":
-        raise ValueError(
-            "client_state_cache must be used with --client_state=disk. "
-            f"Received: --client_state={values.client_state}"
-        )
+    client_state.check(values.client_state, values["client_state_cache"].present)
     runtime.check(*_runtime_options(execution))
     runtime.configure(values.runtime)
     data = experiments.load_data(experiment, values.data, values.data_dir, log=_say)

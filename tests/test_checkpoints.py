@@ -96,6 +96,16 @@ def test_a_damaged_checkpoint_is_named_in_a_line_and_the_one_before_is_taken(tmp
     assert sorted(p.name for p in tmp_path.iterdir()) == ["round_6.npz"]
 
 
+@pytest.mark.parametrize("other", [{}, {"format": 1, "round": 4, "clients": FILES}, {"w": [None]}])
+def test_files_that_are_no_checkpoints_of_the_round_count_as_damaged(tmp_path, capsys, other):
+    save(tmp_path, 2, 5)
+    np.savez(tmp_path / "round_9.npz", **other)
+    (tmp_path / "round_11.npz").mkdir()
+    same(restore(tmp_path), 5)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"warning: damaged checkpoint {tmp_path / 'round_9.npz'}: ")
+
+
 def test_if_none_is_intact_the_run_is_refused_and_nothing_removed(tmp_path, capsys):
     save(tmp_path, 2, 5)
     for path in tmp_path.iterdir():
@@ -184,6 +194,8 @@ LOST = {
     "a client state": lambda folder: next((folder / "client_states").rglob("*.4.npz")).unlink(),
     "metrics": lambda folder: (folder / "metrics.csv").unlink(),
     "half of the metrics": half_of_the_rows,
+    "metrics without content": lambda folder: (folder / "metrics.csv").write_text(""),
+    "metrics without rounds": lambda folder: (folder / "metrics.csv").write_text("a,b\n1,2\n"),
     "metrics of bytes": lambda folder: (folder / "metrics.csv").write_bytes(b"\xff\x00round"),
 }
 

@@ -134,11 +134,15 @@ def test_a_second_run_in_the_folder_is_refused_and_told_who_holds_it(tmp_path, c
     folder_lock.FolderLock(str(folder)).close()  # free again after kill -9
 
 
-def test_what_a_run_leaves_that_was_killed_at_once_does_not_block_the_folder(tmp_path):
+def test_a_folder_is_new_or_of_the_same_run_whatever_a_killed_run_left(tmp_path):
     settings, execution = {"task": "mnist"}, {}
     (tmp_path / "config.json_temp").write_text('{"sett')
     results.prepare_folder(str(tmp_path), settings, execution).close()
     assert json.loads((tmp_path / "config.json").read_text())["settings"] == settings
+    for content in ("[1]", '{"settings": 3}'):
+        (tmp_path / "config.json").write_text(content)
+        with pytest.raises(results.ResultsError, match="must hold a run's settings"):
+            results.prepare_folder(str(tmp_path), settings, execution)
     other = tmp_path / "other"
     other.mkdir()
     (other / "notes.txt").write_text("mine")

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import tqdm
 import tree
 
 from tff_partial import files
@@ -94,9 +95,10 @@ class Checkpoints:
             return Restored(0, initial_state, NO_CLIENT_FILES, NO_CLIENT_FILES)
         for i, done in reversed(list(enumerate(listing))):
             try:
-                arrays = read(self._path(done))
+                arrays = self._read(done)
             except DamagedError as error:
-                print(f"warning: damaged checkpoint {error}", file=sys.stderr)
+                # Where there is a bar, on a line of its own.
+                tqdm.tqdm.write(f"warning: damaged checkpoint {error}", file=sys.stderr)
                 continue
             state = self._unpack(done, arrays, initial_state)
             older = self._files_of_older(listing[:i])
@@ -111,12 +113,20 @@ class Checkpoints:
         """Finds the newest intact one of these, and returns its client files."""
         for done in reversed(rounds):
             try:
-                clients = read(self._path(done))["clients"]
+                clients = self._read(done)["clients"]
             except DamagedError:
                 continue
             self.rounds.append(done)
             return clients
         return NO_CLIENT_FILES
+
+    def _read(self, done: int) -> dict[str, np.ndarray]:
+        """Reads a checkpoint; raises a DamagedError if it is not that of the round."""
+        arrays = read(self._path(done))
+        clients = arrays.get("clients", np.zeros([]))
+        if arrays.get("round") != done or clients.shape[1:] != (3,) or "format" not in arrays:
+            raise DamagedError(f"{self._path(done)}: not the state after round {done}")
+        return arrays
 
     def _unpack(self, done: int, arrays: Mapping[str, np.ndarray], like: Any) -> Any:
         expected = {_STATE + name: value for name, value in named_arrays(like).items()}
@@ -142,7 +152,8 @@ class Checkpoints:
     def _listing(self) -> list[int]:
         """The rounds of which there is a file, ascending; other files are left alone."""
         found = (_NAME.fullmatch(name) for name in os.listdir(self._folder))
-        return sorted(int(match[1]) for match in found if match)
+        rounds = sorted(int(match[1]) for match in found if match)
+        return [done for done in rounds if os.path.isfile(self._path(done))]
 
     def _remove_temporary(self) -> None:
         for name in os.listdir(self._folder):

@@ -236,10 +236,15 @@ class ClientStates:
         return os.path.join(self._folder, shelf, f"{client}.{round_num}.npz")
 
 
-def check(kind: str) -> None:
-    """Raises a ValueError if states cannot be kept so."""
+def check(kind: str, has_cache: bool = False) -> None:
+    """Raises a ValueError if states cannot be kept so, or a cache is given that is not used."""
     if kind not in KINDS:
         raise ValueError(f"client_state must be one of {KINDS}. Received: client_state={kind!r}")
+    if has_cache and kind != "disk":
+        raise ValueError(
+            f"client_state_cache must be given with client_state='disk'. "
+            f"Received: client_state={kind!r}"
+        )
 
 
 def by_id(client_states: Sequence[Any]) -> dict[int, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tff_partial.lazy import tf
@@ -21,6 +22,6 @@ def errors() -> tuple[type[Exception], ...]:
 
 
 def line(error: Any) -> str:
-    """What happened, in a line."""
-    text = str(error).strip() or type(error).__name__
+    """What happened, in a line, without the names of TensorFlow's operations."""
+    text = re.sub(r"\{\{[^}]*\}\}|\[Op:.*", "", str(error)).strip() or type(error).__name__
     return text.splitlines()[0]

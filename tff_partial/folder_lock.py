@@ -36,20 +36,25 @@ class FolderLock:
     def __init__(self, folder: str, name: str = "output_dir") -> None:
         self._file = open(os.path.join(folder, NAME), "a+")  # noqa: SIM115  (`close`)
         try:
+            self._lock(folder, name)
+            self._write_holder()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _lock(self, folder: str, name: str) -> None:
+        try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = self._holder()
-            self._file.close()
             raise FolderInUseError(
-                f"{name} must be used by one run at a time. Received: {folder}, in use by {holder}"
+                f"{name} must be used by one run at a time. "
+                f"Received: {folder}, in use by {self._holder()}"
             ) from None
         except OSError as error:
             if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-                self._file.close()
                 raise
             # Some network file systems have no locks; runs are not refused for that.
             print(f"warning: {folder} cannot be locked: {error}", file=sys.stderr)
-        self._write_holder()
 
     def _holder(self) -> str:
         self._file.seek(0)

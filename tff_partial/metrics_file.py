@@ -45,14 +45,15 @@ class MetricsFile:
         try:
             with open(self._path, newline="", encoding="utf-8") as file:
                 reader = csv.DictReader(file, strict=True)
-                rows = list(reader)
-            self._columns = list(reader.fieldnames or [])
-            received = [int(row[KEY]) for row in rows[:done]]
-        except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
-            raise CheckpointError(self._expected(done, str(error) or repr(error))) from error
-        if received != list(range(1, done + 1)) or any(None in row for row in rows[:done]):
+                rows = list(reader)[:done]
+                columns = list(reader.fieldnames or [])
+            rounds = [int(row.get(KEY) or 0) for row in rows]
+        except (OSError, ValueError, csv.Error) as error:
+            raise CheckpointError(self._expected(done, str(error))) from error
+        is_ragged = any(None in row or None in row.values() for row in rows)
+        if rounds != list(range(1, done + 1)) or is_ragged:
             raise CheckpointError(self._expected(done, f"{len(rows)} rows, not all of these"))
-        self._rows = rows[:done]
+        self._columns, self._rows = columns, rows
 
     def _expected(self, done: int, received: str) -> str:
         return (

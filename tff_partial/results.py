@@ -8,6 +8,7 @@ only describes; it is not among the settings, so that runs from before it was wr
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -56,7 +57,8 @@ def prepare_folder(
             _check_folder(path, settings)  # another run may have begun meanwhile
             write_json(os.path.join(path, "config.json"), config)
             files.sync(path)
-            files.sync(os.path.dirname(os.path.abspath(path)))
+            with contextlib.suppress(OSError):  # it may be a folder that can only be entered
+                files.sync(os.path.dirname(os.path.abspath(path)))
         except BaseException:
             lock.close()
             raise
@@ -71,7 +73,10 @@ def _check_folder(path: str, settings: Mapping[str, Any]) -> None:
     """Raises a ResultsError unless the folder is new or belongs to the same run."""
     previous = _read_config(path)
     if previous is not None:
-        differing = _differences(previous.get("settings", {}), settings)
+        old = previous.get("settings", {}) if isinstance(previous, dict) else None
+        if not isinstance(old, dict):
+            raise ResultsError(f"config.json must hold a run's settings. Received: {path}")
+        differing = _differences(old, settings)
         if differing:
             raise ResultsError(
                 f"output_dir must be new or hold a run with the same settings. Received: {path} "
