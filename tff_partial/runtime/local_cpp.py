@@ -28,7 +28,7 @@ from absl import logging
 from tff_partial.runtime import WorkersLostError, worker_client, worker_process
 
 # Seconds within which a worker must answer a contact during a computation.
-_CONTACT_TIMEOUT = 5.0
+_CONTACT_TIMEOUT = 4.0
 
 
 class LocalCppContext(tff.framework.SyncContext):

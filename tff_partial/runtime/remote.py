@@ -163,7 +163,7 @@ class RemoteContext(tff.framework.SyncContext):
 def create_context(
     workers: Sequence[str],
     *,
-    connect_timeout: float = 5.0,
+    connect_timeout: float = 4.0,
     max_retries: int = 3,
 ) -> RemoteContext:
     """Connects to workers and returns a context that runs computations on them.
