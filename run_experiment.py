@@ -35,6 +35,7 @@ from tff_partial import (
     results,
     runtime,
     simulated_time,
+    temporary,
 )
 from tff_partial import experiment as experiments
 
@@ -306,7 +307,8 @@ def run(prepared: Prepared) -> int:
         _say(f"error: {error}")
         return 2
     except runtime.WorkersLostError as error:
-        _say(f"error: {error}; start again with --output_dir={folder} and other --workers to go on")
+        others = " and other --workers" if prepared.execution["workers"] else ""
+        _say(f"error: {error}; start again with --output_dir={folder}{others} to go on")
         code = 1
     capacity = prepared.accounts.average_capacity()
     finish(folder, {**prepared.settings, "average_capacity": capacity}, data)
@@ -454,4 +456,5 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    temporary.use_own_folder()
     sys.exit(main(sys.argv))

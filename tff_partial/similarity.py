@@ -32,6 +32,7 @@ from tff_partial import (
     similarity_tables,
     svcca,
     synchronisation,
+    temporary,
 )
 
 FIGURES = {1: ("none",), 3: ("second_half", "channel", "first_half")}
@@ -247,4 +248,5 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    temporary.use_own_folder()
     sys.exit(main(sys.argv[1:]))
