@@ -231,12 +231,17 @@ def train(
 
 
 def federated_round(
-    net: Net, weights: Arrays, clients: Sequence[dict], weighting: str = "uniform", **local
+    net: Net,
+    weights: Arrays,
+    clients: Sequence[dict],
+    weighting: str = "uniform",
+    masked_rows: bool = False,
+    **local,
 ) -> Arrays:
     """The server's weights after a round: w + sum(c * mask * delta) / sum(c * mask).
 
-    What no client holds stays as it was; with masked logits, a client holds the outputs of its own
-    classes only. c is 1, or with the weighting "examples" the client's
+    What no client holds stays as it was; with masked logits or `masked_rows`, a client holds the
+    outputs of its own classes only. c is 1, or with the weighting "examples" the client's
     weight; `local` are the arguments of `train`.
     """
     total, held = ({n: np.zeros(w.shape) for n, w in weights.items()} for _ in range(2))
@@ -244,7 +249,7 @@ def federated_round(
         small = extract(weights, client["kept"])
         new = train(net, small, client, **local)
         delta, mask = restore({n: new[n] - small[n] for n in small}, client["kept"], weights)
-        if local.get("masked"):
+        if masked_rows or local.get("masked"):
             present = np.isin(np.arange(len(weights["out/bias"])), client["y"])
             mask = {n: m * present if n.startswith("out/") else m for n, m in mask.items()}
         c = {"uniform": 1.0, "examples": client.get("weight", len(client["y"]))}[weighting]

@@ -162,6 +162,33 @@ def test_equals_numpy_with_three_clients_at_three_rates(algo, net, weighting):
             np.testing.assert_allclose(value, expected[name], atol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("algo", ["heterofl", "feddropout"])
+def test_classes_that_a_client_lacks_are_left_out_even_if_their_logits_are_not(algo):
+    """As in HeteroFL's code; Federated Dropout does neither."""
+    data, (net, spec) = client_data("dense"), NETS["dense"]
+    process = tiny.build(algo, LOCAL, spec, tiers=("1",), masked_logits=False)
+    rounds = tiny.Rounds(process, data)
+    weights = as_dict("dense", rounds.weights())
+    kept = [np.arange(m) for m in reference.widths(weights)]
+    clients = [
+        {"x": x, "y": y, "kept": kept, "batches": batches(record, 0)}
+        for (x, y), record in zip(data, rounds.records)
+    ]
+    expected = reference.federated_round(
+        net,
+        weights,
+        clients,
+        masked_rows=algo == "heterofl",
+        lr=LOCAL.learning_rate,
+        momentum=LOCAL.momentum,
+        weight_decay=LOCAL.weight_decay,
+        clip_norm=LOCAL.clip_norm,
+    )
+    rounds.next()
+    for name, value in as_dict("dense", rounds.weights()).items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-5, err_msg=name)
+
+
 @pytest.mark.parametrize("net", ["dense", "conv"])
 def test_scores_equal_numpy_in_batches_and_at_once(net):
     from tff_partial import activations
@@ -300,10 +327,10 @@ def test_fedavg_and_a_whole_model_are_equal_bit_for_bit():
     found = []
     for name, params in (
         ("fedavg", {}),
-        ("heterofl", {"tiers": ("1",), "masked_logits": False}),
-        ("fedrolex", {"tiers": ("1",), "masked_logits": False}),
+        ("heterofl", {"tiers": ("1",), "masked_logits": False, "masked_rows": False}),
+        ("fedrolex", {"tiers": ("1",), "masked_logits": False, "masked_rows": False}),
         ("feddropout", {"tiers": ("1",), "masked_logits": False}),
-        ("feddse", {"tiers": ("1",), "masked_logits": False}),
+        ("feddse", {"tiers": ("1",), "masked_logits": False, "masked_rows": False}),
         ("fjord", {"tiers": ("1",)}),
         ("width_reduction", {"tiers": ("1",)}),
     ):

@@ -85,7 +85,13 @@ def build(model: ModelSpec, params: Params) -> Any:
         return rule
 
     return submodel_process.build(
-        model, params, small, create_rule, params.masked_logits, _distillation(params)
+        model,
+        params,
+        small,
+        create_rule,
+        params.masked_logits,
+        _distillation(params),
+        masked_rows=params.masked_rows,
     )
 
 

@@ -30,7 +30,14 @@ class Params(submodel_process.HeteroParams):
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
     small = [submodel_process.create_submodel(model, t, params.scaler) for t in params.tiers]
-    return submodel_process.build(model, params, small, neuron_rules.rolling, params.masked_logits)
+    return submodel_process.build(
+        model,
+        params,
+        small,
+        neuron_rules.rolling,
+        params.masked_logits,
+        masked_rows=params.masked_rows,
+    )
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
