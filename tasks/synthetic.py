@@ -132,6 +132,7 @@ TASK = Task(
             local_epochs=1,
             batch_size=10,
             learning_rate="0.1*0.998",
+            weight_decay_on="all",
             source=(
                 "FedUMF, appendix A, figure A5: 20 clients, 15 %, batch 10, one of (0,0), (0,1), "
                 "(1,0). Not stated: model (softmax), whether its one local round is an epoch (so "

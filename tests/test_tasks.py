@@ -71,6 +71,10 @@ def test_every_task_is_complete(name: str) -> None:
         ({"width": 0.0}, r"width must be in \(0, 1\]. Received: width=0.0"),
         ({"momentum": 1.0}, r"momentum must be in \[0, 1\). Received: momentum=1.0"),
         ({"weight_decay": -1.0}, "weight_decay must not be negative. Received: weight_decay=-1.0"),
+        (
+            {"weight_decay_on": "biases"},
+            "weight_decay_on must be kernels or all. Received: weight_decay_on=biases",
+        ),
         ({"target_accuracy": 80.0}, "target_accuracy must be in"),
         ({"local_epochs": 1}, "exactly one .* Received: local_steps=2, local_epochs=1"),
         ({"local_steps": None}, "exactly one .* Received: local_steps=None, local_epochs=None"),
