@@ -93,7 +93,9 @@ TASK = Task(
                 "Partial averaging, table 3 (non-IID, alpha 0.1, 25 % active, rate 0.2), "
                 "experimental settings and appendix: 10,000 iterations, warm-up over 5 epochs "
                 "(here of 12.2 local steps, from 0, its start not being stated). "
-                "Interval 10 is the table's; the partial averaging itself has one 10 % longer, 11."
+                "Interval 10 is the table's; the partial averaging itself has one 10 % longer, 11. "
+                "Crops and flips (`augment`), not mentioned but needed for its accuracies, are off "
+                "unless asked for; the recipes ask."
             ),
         ),
         "fedumf": Settings(

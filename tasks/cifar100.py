@@ -58,7 +58,9 @@ TASK = Task(
             source=(
                 "Partial averaging, table 1 (IID, interval 4), experimental settings and appendix: "
                 "250 epochs, decay after 120 and 185, warm-up over 5, here in rounds of 4 steps "
-                "(12.2 steps an epoch). Not stated: the warm-up's start (0 here)."
+                "(12.2 steps an epoch). Not stated: the warm-up's start (0 here). Crops "
+                "and flips (`augment`), not mentioned but needed for its accuracies, are off "
+                "unless asked for; the recipes ask."
             ),
         ),
         "fedumf_appendix": Settings(

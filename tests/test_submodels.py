@@ -132,6 +132,20 @@ def test_equals_numpy_with_three_clients_at_three_rates(algo, net, weighting):
     check_against_numpy(algo, net, weighting, LOCAL)
 
 
+def test_fedrolex_rolls_forward_as_in_the_paper_and_not_as_in_its_code():
+    channels = channel_groups.analyse(NETS["dense"][1])
+    rule, widths = neuron_rules.rolling(channels), [group.size for group in channels.groups]
+    forward, backward = [], []
+    for t in range(9):
+        found = rule(submodel_process.Request([3, 2], None, None, t))
+        for indices, m, k in zip(found, widths, (3, 2)):
+            paper, code = (np.sort(np.roll(np.arange(m), s)[:k]) for s in (-t, t))
+            forward.append(np.array_equal(indices, paper))
+            backward.append(np.array_equal(indices, code))
+    assert all(forward)
+    assert not all(backward)
+
+
 @pytest.mark.parametrize("algo", ["heterofl", "fjord"])
 def test_equals_numpy_with_weight_decay_as_in_pytorch(algo):
     """All parameters decay, after clipping: both rules differ by far more than the tolerance."""

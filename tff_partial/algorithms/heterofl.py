@@ -12,7 +12,8 @@ rate:
 
 The reference code's additions are on by default: activations divided by r_k in training (`scaler`),
 logits of classes that the client lacks set to 0 (`masked_logits`), static batch normalisation
-(--normalization=static) and gradients clipped to norm 1 (--clip_norm).
+(--normalization=static) and gradients clipped to norm 1 (--clip_norm). That code's weight decay, of
+all parameters and after clipping, is --weight_decay_on=all, which FedDSE's presets have.
 
 Differences from the paper: a flatten layer is sliced too, so every builder here can be used.
 """

@@ -13,6 +13,10 @@ II; as the appendix of FedUMF (papers/fedumf.txt) runs it.
 
 Differences from the paper: the server's rate is 1. With local momentum, G_i is no longer the mean
 gradient. Clients send G_i, which gives the same sums as the changes of c_i.
+FedDyn's and FedDC's public code of it scales by p_i, a client's number of examples over the mean:
+clients train with c / p_i, and their changes of c_i count p_i-fold in c. Its G_i divides by the
+first round's eta and by an average client's K. Here all clients count alike, and eta and K are the
+client's own in the round.
 """
 
 from __future__ import annotations
