@@ -56,6 +56,7 @@ SETTINGS = (
     "learning_rate",
     "momentum",
     "weight_decay",
+    "weight_decay_on",
     "clip_norm",
     "eval_every",
     "target_accuracy",
@@ -100,7 +101,8 @@ def define_flags(values: flags.FlagValues) -> None:
     number("batch_size", None, "Examples in a local step.")
     text("learning_rate", None, "A number, 0.4,800:0.04 (from round 800) or 0.1*0.998 (decay).")
     real("momentum", None, "Of local SGD, fresh each round.")
-    real("weight_decay", None, "Factor of w added to the gradient of kernels.")
+    real("weight_decay", None, "Factor of w added to the gradient.")
+    text("weight_decay_on", None, "kernels (before clipping) or all (after it, as in PyTorch).")
     real("clip_norm", None, "Scales gradients to at most this global norm.")
     number("seed", 0, "Of everything random.", least=0)
     number("eval_every", None, "Rounds between evaluations.")

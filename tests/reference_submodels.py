@@ -204,6 +204,7 @@ def train(
     lr: float,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
+    weight_decay_on: str = "kernels",
     clip_norm: float | None = None,
     scale: bool = False,
     masked: bool = False,
@@ -211,9 +212,11 @@ def train(
     """The client's weights after its steps v <- momentum * v + g, w <- w - lr * v, v = 0 at first.
 
     The weights are of the client's own size, and so is all that follows, for FjORD too, where
-    gradients are 0 outside of what a step keeps. The decay is of kernels only; clip_norm bounds
-    the norm of all gradients together, decay included; `scale` divides what convolutions put out
-    by the client's rate; `masked` sets the logits of classes that are not in its y to 0.
+    gradients are 0 outside of what a step keeps. clip_norm bounds the norm of all gradients
+    together; the decay is of "kernels" only and within that norm, or of "all" and added to the
+    clipped gradient, as by PyTorch's SGD after `clip_grad_norm_`; `scale` divides what
+    convolutions put out by the client's rate; `masked` sets the logits of classes that are not in
+    its y to 0.
     """
     x, y, rate = client["x"], client["y"], client.get("rate", 1.0) if scale else 1.0
     w = {n: np.asarray(value, np.float64) for n, value in weights.items()}
@@ -223,8 +226,11 @@ def train(
     for t, batch in enumerate(client["batches"]):
         g = gradients(net, extract(w, steps[t]), x[batch], y[batch], rate, present)
         g, _ = restore(g, steps[t], w)
-        g = {n: g[n] + weight_decay * w[n] * n.endswith("/kernel") for n in w}
+        if weight_decay_on == "kernels":
+            g = {n: g[n] + weight_decay * w[n] * n.endswith("/kernel") for n in w}
         g = g if clip_norm is None else clipped(g, clip_norm)
+        if weight_decay_on == "all":
+            g = {n: g[n] + weight_decay * w[n] for n in w}
         v = {n: momentum * v[n] + g[n] for n in w}
         w = {n: w[n] - lr * v[n] for n in w}
     return w

@@ -129,10 +129,35 @@ def fjord_rates(record, round_num, rate):
     ],
 )
 def test_equals_numpy_with_three_clients_at_three_rates(algo, net, weighting):
+    check_against_numpy(algo, net, weighting, LOCAL)
+
+
+def test_fedrolex_rolls_forward_as_in_the_paper_and_not_as_in_its_code():
+    channels = channel_groups.analyse(NETS["dense"][1])
+    rule, widths = neuron_rules.rolling(channels), [group.size for group in channels.groups]
+    forward, backward = [], []
+    for t in range(9):
+        found = rule(submodel_process.Request([3, 2], None, None, t))
+        for indices, m, k in zip(found, widths, (3, 2)):
+            paper, code = (np.sort(np.roll(np.arange(m), s)[:k]) for s in (-t, t))
+            forward.append(np.array_equal(indices, paper))
+            backward.append(np.array_equal(indices, code))
+    assert all(forward)
+    assert not all(backward)
+
+
+@pytest.mark.parametrize("algo", ["heterofl", "fjord"])
+def test_equals_numpy_with_weight_decay_as_in_pytorch(algo):
+    """All parameters decay, after clipping: both rules differ by far more than the tolerance."""
+    local = dataclasses.replace(LOCAL, weight_decay=0.2, weight_decay_on="all", clip_norm=0.3)
+    check_against_numpy(algo, "conv", "uniform", local)
+
+
+def check_against_numpy(algo, net, weighting, local):
     is_hetero = algo not in ("width_reduction", "fjord")
     rounding = "floor" if algo == "width_reduction" else "ceil"
     data = client_data(net)
-    process = tiny.build(algo, LOCAL, NETS[net][1], tiers=TIERS, weighting=weighting)
+    process = tiny.build(algo, local, NETS[net][1], tiers=TIERS, weighting=weighting)
     rounds = tiny.Rounds(process, data, tiers=3)
     expected = as_dict(net, rounds.weights())
     for round_num in range(3):
@@ -150,10 +175,11 @@ def test_equals_numpy_with_three_clients_at_three_rates(algo, net, weighting):
             expected,
             clients,
             weighting,
-            lr=LOCAL.learning_rate,
-            momentum=LOCAL.momentum,
-            weight_decay=LOCAL.weight_decay,
-            clip_norm=LOCAL.clip_norm,
+            lr=local.learning_rate,
+            momentum=local.momentum,
+            weight_decay=local.weight_decay,
+            weight_decay_on=local.weight_decay_on,
+            clip_norm=local.clip_norm,
             scale=is_hetero,
             masked=is_hetero,
         )

@@ -11,6 +11,10 @@ Alam et al., FedRolex: model-heterogeneous federated learning with rolling sub-m
 
 In m rounds every channel is in the window equally often. Scaler, masked logits, static batch
 normalisation and clipping are those of HeteroFL, on whose code FedRolex's is built.
+
+Differences: none from the paper, whose window moves forward. Its public server code rolls the other
+way: channels -t, -t+1, ..., -t + ceil(r_k m) - 1, modulo m. Only the paper's direction is
+implemented here.
 """
 
 from __future__ import annotations

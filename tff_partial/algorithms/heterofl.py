@@ -14,7 +14,8 @@ The reference code's additions are on by default: activations divided by r_k in 
 logits of classes that the client lacks set to 0 (`masked_logits`), the last layer's weights of a
 class averaged over the clients that have it, whether logits are masked or not (`masked_rows`),
 static batch normalisation (--normalization=static) and gradients clipped to norm 1 (--clip_norm).
-Its networks are `four_conv_cnn` and `preact_resnet18`.
+That code's weight decay, of all parameters and after clipping, is --weight_decay_on=all, which
+FedDSE's presets have. Its networks are `four_conv_cnn` and `preact_resnet18`.
 
 Differences from the paper: a flatten layer is sliced too, so every builder here can be used.
 Differences from the code: biases of convolutions start at 0, there at random; static batch
