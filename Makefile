@@ -2,12 +2,24 @@
 # make test    all tests
 # make check   format, lint and types
 # make format  apply the formatter and the linter's fixes
+# make audit   known vulnerabilities of the pinned packages (SECURITY.md); needs the network
 ARGS ?= --task=imdb --algo=embracing
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: run test check format clean
+AUDIT := .venv-audit/bin
+
+# A name on the PATH can be a shim that runs nothing, so each candidate is run.
+define FIND_PYTHON
+python=; for p in python3.11 python3.10 python3.9 python3; do \
+  if $$p -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' >/dev/null 2>&1; \
+  then python=$$p; break; fi; done; \
+if [ -z "$$python" ]; then \
+  echo "error: expected Python 3.9, 3.10 or 3.11 as python3.11, python3.10, python3.9 or python3. Received: $$(python3 --version 2>/dev/null || echo no python3)" >&2; exit 2; fi
+endef
+
+.PHONY: run test check format audit clean
 run: $(INSTALLED)
 	@$(BIN)/python run_experiment.py $(ARGS)
 
@@ -23,16 +35,17 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean:
-	rm -rf $(VENV) build *.egg-info
+# The newest pip-audit every time: an old one may not understand the database.
+audit:
+	@$(FIND_PYTHON); test -x $(AUDIT)/python || $$python -m venv .venv-audit
+	@$(AUDIT)/python -m pip install --quiet --upgrade --disable-pip-version-check pip-audit
+	@PATH="$(CURDIR)/$(AUDIT):$$PATH" $(AUDIT)/python .ci/audit.py
 
-# A name on the PATH can be a shim that runs nothing, so each candidate is run.
+clean:
+	rm -rf $(VENV) .venv-audit build *.egg-info
+
 $(INSTALLED): requirements.txt setup.cfg pyproject.toml
-	@python=; for p in python3.11 python3.10 python3.9 python3; do \
-	  if $$p -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' >/dev/null 2>&1; \
-	  then python=$$p; break; fi; done; \
-	if [ -z "$$python" ]; then \
-	  echo "error: expected Python 3.9, 3.10 or 3.11 as python3.11, python3.10, python3.9 or python3. Received: $$(python3 --version 2>/dev/null || echo no python3)" >&2; exit 2; fi; \
+	@$(FIND_PYTHON); \
 	echo "Installing into $(VENV) with $$($$python --version); this takes some minutes the first time."; \
 	test -x $(BIN)/python || $$python -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements.txt

@@ -37,6 +37,7 @@ from tff_partial import (
     results,
     runtime,
     simulated_time,
+    temporary,
 )
 from tff_partial import experiment as experiments
 
@@ -57,6 +58,7 @@ SETTINGS = (
     "learning_rate",
     "momentum",
     "weight_decay",
+    "weight_decay_on",
     "clip_norm",
     "eval_every",
     "target_accuracy",
@@ -101,7 +103,8 @@ def define_flags(values: flags.FlagValues) -> None:
     number("batch_size", None, "Examples in a local step.")
     text("learning_rate", None, "A number, 0.4,800:0.04 (from round 800) or 0.1*0.998 (decay).")
     real("momentum", None, "Of local SGD, fresh each round.")
-    real("weight_decay", None, "Factor of w added to the gradient of kernels.")
+    real("weight_decay", None, "Factor of w added to the gradient.")
+    text("weight_decay_on", None, "kernels (before clipping) or all (after it, as in PyTorch).")
     real("clip_norm", None, "Scales gradients to at most this global norm.")
     number("seed", 0, "Of everything random.", least=0)
     number("eval_every", None, "Rounds between evaluations.")
@@ -329,7 +332,8 @@ def _train_in_runtime(prepared: Prepared) -> tuple[int, Optional[int]]:
         _say(f"{stopped}; {again} to go on")
         return 128 + stopped.signal_number, None
     except runtime.WorkersLostError as error:
-        _say(f"error: {error}; {again} and other --workers to go on")
+        others = " and other --workers" if prepared.execution["workers"] else ""
+        _say(f"error: {error}; {again}{others} to go on")
         return 1, None
     except divergence.DivergedError as error:
         _say(f"error: {error}; {folder} keeps the last finite checkpoint")
@@ -488,4 +492,5 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    temporary.use_own_folder()
     sys.exit(main(sys.argv))

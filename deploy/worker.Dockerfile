@@ -9,7 +9,7 @@ COPY requirements.txt /tmp/requirements.txt
 RUN grep -E '^(tensorflow-federated|grpcio)==' /tmp/requirements.txt > /tmp/worker.txt \
     && pip install --no-cache-dir --no-deps -r /tmp/worker.txt
 
-COPY tff_partial/__init__.py tff_partial/lazy.py /app/tff_partial/
+COPY tff_partial/__init__.py tff_partial/children.py tff_partial/lazy.py /app/tff_partial/
 COPY tff_partial/runtime/__init__.py tff_partial/runtime/worker.py \
     tff_partial/runtime/worker_process.py /app/tff_partial/runtime/
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 import tensorflow as tf
 
@@ -13,6 +13,31 @@ from models import normalization as norm
 Shape = tuple[int, ...]
 # A block, or a function that makes it from the shape of its input (without the batch).
 Block = Union[tf.keras.layers.Layer, Callable[[Shape], tf.keras.layers.Layer]]
+
+
+class Defaults(NamedTuple):
+    """What layers do where a paper says nothing: what its framework's do.
+
+    Attributes:
+      epsilon: Added to the variance in a normalisation.
+      kernel: Initialiser of kernels.
+      pool: Padding of 2x2 pooling: a map of odd size has half a row more ('same') or less.
+      centred: Whether 3x3 convolutions of stride 2 pad all sides, so that their windows are
+        centred on positions 0, 2, ..., or as Keras's the end only, which are then 1, 3, ...
+    """
+
+    epsilon: float
+    kernel: Any
+    pool: str
+    centred: bool
+
+
+KERAS = Defaults(1e-3, "glorot_uniform", "same", centred=False)
+# Kernels are uniform within 1 / sqrt(fan_in). Biases start at 0 here all the same.
+_PYTORCH_KERNEL = {"scale": 1 / 3, "mode": "fan_in", "distribution": "uniform"}
+PYTORCH = Defaults(
+    1e-5, {"class_name": "VarianceScaling", "config": _PYTORCH_KERNEL}, "valid", centred=True
+)
 
 
 def scale(width: float, size: int) -> int:
@@ -56,16 +81,26 @@ def conv(
     padding: str = "same",
     pool: bool = True,
     normalization: str = "none",
+    defaults: Defaults = KERAS,
 ) -> Block:
     """Returns a block: convolution with bias, normalisation, ReLU and, with `pool`, 2x2 pooling.
 
-    The pooling pads a map of odd size when the convolution does ('same').
+    The pooling pads a map of odd size when the convolution and `defaults` do ('same').
     """
-    layers = [tf.keras.layers.Conv2D(filters, kernel, padding=padding, name=f"{name}_conv")]
-    layers += norm.layers(normalization, f"{name}_norm", filters)
+    layers = [
+        tf.keras.layers.Conv2D(
+            filters,
+            kernel,
+            padding=padding,
+            kernel_initializer=defaults.kernel,
+            name=f"{name}_conv",
+        )
+    ]
+    layers += norm.layers(normalization, f"{name}_norm", filters, epsilon=defaults.epsilon)
     layers.append(tf.keras.layers.ReLU(name=f"{name}_relu"))
     if pool:
-        layers.append(tf.keras.layers.MaxPooling2D(2, padding=padding, name=f"{name}_pool"))
+        pads = "same" if padding == defaults.pool == "same" else "valid"
+        layers.append(tf.keras.layers.MaxPooling2D(2, padding=pads, name=f"{name}_pool"))
     return chain(name, *layers)
 
 
@@ -88,11 +123,15 @@ def classifier(num_classes: int) -> Block:
     return tf.keras.layers.Dense(num_classes, name="classifier")
 
 
-def pooled_head(name: str, num_classes: int, *before: tf.keras.layers.Layer) -> Block:
+def pooled_head(
+    name: str, num_classes: int, *before: tf.keras.layers.Layer, defaults: Defaults = KERAS
+) -> Block:
     """Returns the last block of a convolutional network: global average pooling and logits."""
     return chain(
         name,
         *before,
         tf.keras.layers.GlobalAveragePooling2D(name=f"{name}_pool"),
-        tf.keras.layers.Dense(num_classes, name=f"{name}_dense"),
+        tf.keras.layers.Dense(
+            num_classes, kernel_initializer=defaults.kernel, name=f"{name}_dense"
+        ),
     )

@@ -29,9 +29,15 @@ def create_four_conv_cnn(
 ) -> tf.keras.Sequential:
     """FedDSE's CNN: 3x3 convolutions 64 M 128 M 256 M 512, global average pooling, dense.
 
-    Details from HeteroFL (Diao et al., 2021, arXiv:2010.01264): convolution with bias,
-    normalisation, ReLU, pooling.
+    As in HeteroFL's code (Diao et al., 2021, arXiv:2010.01264): convolution with bias,
+    normalisation, ReLU, pooling without padding (a map of 7x7 becomes 3x3), and PyTorch's epsilon
+    (1e-5) and initial kernels. There, normalisation is `static`.
     """
+    if min(input_shape[:2]) < 8:
+        raise ValueError(
+            "input_shape of four_conv_cnn must be at least 8x8. "
+            f"Received: input_shape={tuple(input_shape)}"
+        )
     parts = [
         blocks.conv(
             f"conv{index}",
@@ -39,10 +45,11 @@ def create_four_conv_cnn(
             3,
             pool=index < 4,
             normalization=normalization,
+            defaults=blocks.PYTORCH,
         )
         for index, channels in enumerate((64, 128, 256, 512), 1)
     ]
-    parts.append(blocks.pooled_head("head", num_classes))
+    parts.append(blocks.pooled_head("head", num_classes, defaults=blocks.PYTORCH))
     return blocks.sequential("four_conv_cnn", input_shape, parts)
 
 

@@ -73,7 +73,9 @@ def groups(channels: int) -> int:
     return next(size for size in range(limit, 0, -1) if channels % size == 0)
 
 
-def layers(kind: str, name: str, channels: int, gamma: str = "ones") -> list[tf.keras.layers.Layer]:
+def layers(
+    kind: str, name: str, channels: int, gamma: str = "ones", epsilon: float = 1e-3
+) -> list[tf.keras.layers.Layer]:
     """Returns the normalisation as a list of one layer, or of none for `none`.
 
     Args:
@@ -81,18 +83,18 @@ def layers(kind: str, name: str, channels: int, gamma: str = "ones") -> list[tf.
       name: name of the layer.
       channels: channels of its input.
       gamma: initialiser of the scale.
+      epsilon: added to the variance; 1e-3 is Keras's, 1e-5 PyTorch's.
 
     Raises:
       ValueError: if `kind` is none of these.
     """
+    options = {"epsilon": epsilon, "gamma_initializer": gamma, "name": name}
     if kind == "batch":
-        return [tf.keras.layers.BatchNormalization(gamma_initializer=gamma, name=name)]
+        return [tf.keras.layers.BatchNormalization(**options)]
     if kind == "static":
-        return [StaticBatchNormalization(gamma_initializer=gamma, name=name)]
+        return [StaticBatchNormalization(**options)]
     if kind == "group":
-        return [
-            tf.keras.layers.GroupNormalization(groups(channels), gamma_initializer=gamma, name=name)
-        ]
+        return [tf.keras.layers.GroupNormalization(groups(channels), **options)]
     if kind == "none":
         return []
     raise ValueError(

@@ -13,25 +13,47 @@ import tensorflow as tf
 
 from models import blocks
 from models import normalization as norm
-from models.blocks import Block, Shape
+from models.blocks import KERAS, PYTORCH, Block, Defaults, Shape
 
 
 def conv2d(
-    name: str, filters: int, kernel: int, stride: int, normalization: str
+    name: str,
+    filters: int,
+    kernel: int,
+    stride: int,
+    normalization: str,
+    defaults: Defaults = KERAS,
+    padding: str = "same",
 ) -> tf.keras.layers.Layer:
-    """Returns a 'same' convolution, with a bias only if nothing is normalised."""
+    """Returns a convolution, with a bias only if nothing is normalised."""
     return tf.keras.layers.Conv2D(
         filters,
         kernel,
         strides=stride,
-        padding="same",
+        padding=padding,
         use_bias=normalization == "none",
+        kernel_initializer=defaults.kernel,
         name=name,
     )
 
 
+def strided_conv(
+    name: str, filters: int, stride: int, normalization: str, defaults: Defaults, x: tf.Tensor
+) -> tf.Tensor:
+    """A 3x3 convolution that pads as `defaults` say if it has a stride."""
+    if stride == 1 or not defaults.centred:
+        return conv2d(name, filters, 3, stride, normalization, defaults)(x)
+    x = tf.keras.layers.ZeroPadding2D(1, name=f"{name}_pad")(x)
+    return conv2d(name, filters, 3, stride, normalization, defaults, padding="valid")(x)
+
+
 def projection_conv(
-    name: str, filters: int, stride: int, normalization: str, x: tf.Tensor
+    name: str,
+    filters: int,
+    stride: int,
+    normalization: str,
+    x: tf.Tensor,
+    defaults: Defaults = KERAS,
 ) -> tf.Tensor:
     """A 1x1 convolution of every `stride`-th position.
 
@@ -41,7 +63,7 @@ def projection_conv(
     if stride > 1:
         pick = tf.keras.layers.AveragePooling2D(1, stride, padding="same", name=f"{name}_pick")
         x = pick(x)
-    return conv2d(name, filters, 1, 1, normalization)(x)
+    return conv2d(name, filters, 1, 1, normalization, defaults)(x)
 
 
 def residual(
@@ -75,7 +97,12 @@ def residual(
 
 
 def preact_residual(
-    name: str, filters: int, stride: int, projection: bool, normalization: str
+    name: str,
+    filters: int,
+    stride: int,
+    projection: bool,
+    normalization: str,
+    defaults: Defaults = KERAS,
 ) -> Block:
     """Returns shortcut + conv(relu(norm(conv(a)))) with a = relu(norm(x)).
 
@@ -83,19 +110,24 @@ def preact_residual(
     """
 
     def norm_relu(index: int, x: Any) -> Any:
-        x = blocks.apply(norm.layers(normalization, f"{name}_norm{index}", x.shape[-1]), x)
+        x = blocks.apply(
+            norm.layers(
+                normalization, f"{name}_norm{index}", x.shape[-1], epsilon=defaults.epsilon
+            ),
+            x,
+        )
         return tf.keras.layers.ReLU(name=f"{name}_relu{index}")(x)
 
     def make(shape: Shape) -> tf.keras.Model:
-        x = tf.keras.Input(shape)
+        x = shortcut = tf.keras.Input(shape)
         a = norm_relu(1, x)
-        y = conv2d(f"{name}_conv1", filters, 3, stride, normalization)(a)
-        y = conv2d(f"{name}_conv2", filters, 3, 1, normalization)(norm_relu(2, y))
+        y = strided_conv(f"{name}_conv1", filters, stride, normalization, defaults, a)
+        y = conv2d(f"{name}_conv2", filters, 3, 1, normalization, defaults)(norm_relu(2, y))
         if projection:
-            x_or_a = projection_conv(f"{name}_conv_shortcut", filters, stride, normalization, a)
-        else:
-            x_or_a = x
-        return tf.keras.Model(x, tf.keras.layers.Add(name=f"{name}_add")([y, x_or_a]), name=name)
+            shortcut = projection_conv(
+                f"{name}_conv_shortcut", filters, stride, normalization, a, defaults
+            )
+        return tf.keras.Model(x, tf.keras.layers.Add(name=f"{name}_add")([y, shortcut]), name=name)
 
     return make
 
@@ -157,7 +189,8 @@ def create_preact_resnet18(
 ) -> tf.keras.Sequential:
     """Pre-activation ResNet-18 (FedDSE, HeteroFL): 3x3x64, 2 blocks each of 64 to 512, dense.
 
-    As in HeteroFL's code: a stem with stride 1, a final normalisation and ReLU in the head.
+    As in HeteroFL's code: a stem with stride 1, a final normalisation and ReLU in the head, and
+    PyTorch's epsilon (1e-5), padding and initial kernels. There, normalisation is `static`.
     """
     return create_preact(
         "preact_resnet18",
@@ -168,6 +201,7 @@ def create_preact_resnet18(
         64,
         (64, 128, 256, 512),
         2,
+        PYTORCH,
     )
 
 
@@ -180,6 +214,7 @@ def create_preact(
     stem_channels: int,
     stages: tuple[int, ...],
     depth: int,
+    defaults: Defaults = KERAS,
 ) -> tf.keras.Sequential:
     """Returns a pre-activation network with `depth` blocks in each stage.
 
@@ -187,7 +222,7 @@ def create_preact(
     its shortcut, and so has the first stage's if its channels are not those of the stem.
     """
     parts: list[Block] = [
-        conv2d("stem", blocks.scale(width, stem_channels), 3, 1, normalization),
+        conv2d("stem", blocks.scale(width, stem_channels), 3, 1, normalization, defaults),
     ]
     before = stem_channels
     for stage, channels in enumerate(stages, 1):
@@ -196,9 +231,12 @@ def create_preact(
             block = f"stage{stage}_block{index}"
             filters = blocks.scale(width, channels)
             projection = stride == 2 or channels != before
-            parts.append(preact_residual(block, filters, stride, projection, normalization))
+            parts.append(
+                preact_residual(block, filters, stride, projection, normalization, defaults)
+            )
             before = channels
-    last = norm.layers(normalization, "head_norm", blocks.scale(width, before))
+    filters = blocks.scale(width, before)
+    last = norm.layers(normalization, "head_norm", filters, epsilon=defaults.epsilon)
     relu = tf.keras.layers.ReLU(name="head_relu")
-    parts.append(blocks.pooled_head("head", num_classes, *last, relu))
+    parts.append(blocks.pooled_head("head", num_classes, *last, relu, defaults=defaults))
     return blocks.sequential(name, input_shape, parts)

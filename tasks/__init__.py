@@ -14,6 +14,7 @@ from tasks import (
     mnist,
     svhn,
     synthetic,
+    synthetic_feddc,
 )
 from tasks.federated import DATA_KINDS, FederatedData, load
 from tasks.task import Arrays, DataError, Settings, Task
@@ -28,6 +29,7 @@ TASKS: Mapping[str, Task] = {
     "fashion_mnist": fashion_mnist.TASK,
     "svhn": svhn.TASK,
     "synthetic": synthetic.TASK,
+    "synthetic_feddc": synthetic_feddc.TASK,
 }
 
 __all__ = [

@@ -74,7 +74,8 @@ RULES: Mapping[str, Rule] = {
     "classes": Rule(classes, "classes:L or classes:L,SIZE", (_count, _count), 1),
     "natural": Rule(natural, "natural or natural:WRITERS", (_count,), 0),
     "bootstrap": Rule(bootstrap, "bootstrap:SIZE", (_count,), 1),
-    # Not a rule for given examples: the clients are generated, see synthetic.py.
+    # Not a rule for given examples: the clients are generated, see synthetic.py and
+    # synthetic_feddc.py.
     "synthetic": Rule(None, "synthetic:ALPHA,BETA", (_non_negative, _non_negative), 2),
 }
 
@@ -121,7 +122,7 @@ def create(
     function = RULES[name].function
     if function is None:
         raise ValueError(
-            f"partition must not be {name} here: only the task {name} takes it. Received: "
+            f"partition must not be {name} here: only tasks that are generated take it. Received: "
             f"partition={text}"
         )
     return function(writers if name == "natural" else labels, clients, seed, *arguments)

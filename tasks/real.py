@@ -19,7 +19,9 @@ from tasks.task import Arrays, DataError
 _PROBE_SECONDS = 10
 
 
-def image_loader(name: str, url: str, transpose: bool = False) -> Callable[[Optional[str]], Arrays]:
+def image_loader(
+    name: str, url: str, transpose: bool = False, train: str = "train"
+) -> Callable[[Optional[str]], Arrays]:
     """A `Task.load_real` for the images and labels of a tfds data set.
 
     Args:
@@ -27,15 +29,18 @@ def image_loader(name: str, url: str, transpose: bool = False) -> Callable[[Opti
       url: What tensorflow-datasets downloads; asked first, because its own retries take minutes
         without a network.
       transpose: Whether rows and columns are stored in the other order.
+      train: The splits of the training set, such as 'train+extra'.
     """
 
     def load(data_dir: Optional[str]) -> Arrays:
         builder = open_builder(name, url, data_dir)
         with one_line_errors(name):
-            train, test = _read_images(builder, "train"), _read_images(builder, "test")
+            x, y = _read_images(builder, train)
+            test_x, test_y = _read_images(builder, "test")
         if transpose:
-            train, test = (train[0].swapaxes(1, 2), train[1]), (test[0].swapaxes(1, 2), test[1])
-        return Arrays(*train, *test, description=f"real: {name} {builder.version}", real=True)
+            x, test_x = x.swapaxes(1, 2), test_x.swapaxes(1, 2)
+        description = f"real: {name} {builder.version}" + (f", {train}" if "+" in train else "")
+        return Arrays(x, y, test_x, test_y, description=description, real=True)
 
     return load
 

@@ -54,7 +54,8 @@ class Settings:
       learning_rate: A number; '0.4,800:0.04' (0.04 from round 800 on); or '0.1*0.998' (times 0.998
         every round).
       momentum: Of local SGD, fresh every round.
-      weight_decay: Factor of the kernels in their gradient.
+      weight_decay: Factor of the parameters in their gradient.
+      weight_decay_on: `kernels` (before clipping) or `all` parameters (after it, as PyTorch).
       clip_norm: Gradients are scaled to at most this global norm; None: not at all.
       local_steps: Local steps a round, or None.
       local_epochs: Passes through the local data a round, or None.
@@ -78,6 +79,7 @@ class Settings:
     learning_rate: str
     momentum: float = 0.0
     weight_decay: float = 0.0
+    weight_decay_on: str = "kernels"
     clip_norm: Optional[float] = None
     local_steps: Optional[int] = None
     local_epochs: Optional[int] = None
@@ -97,6 +99,8 @@ class Settings:
         _require(0 < self.width <= 1, "width", "be in (0, 1]", self.width)
         _require(0 <= self.momentum < 1, "momentum", "be in [0, 1)", self.momentum)
         _require(self.weight_decay >= 0, "weight_decay", "not be negative", self.weight_decay)
+        known = self.weight_decay_on in ("kernels", "all")
+        _require(known, "weight_decay_on", "be kernels or all", self.weight_decay_on)
         clip = self.clip_norm
         _require(clip is None or clip > 0, "clip_norm", "be positive", clip)
         target = self.target_accuracy

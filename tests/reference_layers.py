@@ -53,7 +53,19 @@ def gradients(weights, inputs, y, trained_layers, first=0):
     return result
 
 
-def local_round(weights, x, y, batches, lr, momentum, weight_decay, trained_layers, recorded):
+def local_round(
+    weights,
+    x,
+    y,
+    batches,
+    lr,
+    momentum,
+    weight_decay,
+    trained_layers,
+    recorded,
+    weight_decay_on="kernels",
+    clip_norm=None,
+):
     """The weights after one client's local steps; step t uses the examples `batches[t]`.
 
     Args:
@@ -63,11 +75,14 @@ def local_round(weights, x, y, batches, lr, momentum, weight_decay, trained_laye
       batches: one index array for each local step.
       lr: v <- momentum * v + g, w <- w - lr * v, v = 0 at the start of the round.
       momentum: see lr.
-      weight_decay: times w, added to the gradient of trained kernels, not of biases.
+      weight_decay: times w, added to the gradient of what is trained.
       trained_layers: indices of the layers that move.
       recorded: if true, the layers before the first trained one run once on all of x, with the
         weights of the start of the round, and training uses their recorded output (EmbracingFL,
         Algorithm 2); if false, every step runs the whole network (FedPMT, equation 6).
+      weight_decay_on: "kernels": not of biases, before clipping; "all": of both, after clipping,
+        as by PyTorch's SGD after `clip_grad_norm_`.
+      clip_norm: if not None, what is trained has gradients of at most this norm, all together.
     """
     weights = [np.array(w, np.float64) for w in weights]
     if not trained_layers:
@@ -77,9 +92,16 @@ def local_round(weights, x, y, batches, lr, momentum, weight_decay, trained_laye
     velocity = [np.zeros_like(w) for w in weights]
     for batch in batches:
         # All gradients are taken before the first variable moves.
-        for i, g in gradients(weights, inputs[batch], y[batch], trained_layers, first).items():
-            if i % 2 == 0:
-                g = g + weight_decay * weights[i]
+        grads = gradients(weights, inputs[batch], y[batch], trained_layers, first)
+        if weight_decay_on == "kernels":
+            decayed = {i: weight_decay * weights[i] for i in grads if i % 2 == 0}
+            grads = {i: g + decayed.get(i, 0.0) for i, g in grads.items()}
+        if clip_norm is not None:
+            norm = math.sqrt(sum((g**2).sum() for g in grads.values()))
+            grads = {i: g * min(1.0, clip_norm / norm) for i, g in grads.items()}
+        if weight_decay_on == "all":
+            grads = {i: g + weight_decay * weights[i] for i, g in grads.items()}
+        for i, g in grads.items():
             velocity[i] = momentum * velocity[i] + g
             weights[i] = weights[i] - lr * velocity[i]
     return weights
@@ -129,6 +151,7 @@ def run(
     momentum=0.0,
     weight_decay=0.0,
     by_examples=False,
+    **options,
 ):
     """Rounds of local training and aggregation; `trained` and `contributions` go by client.
 
@@ -143,6 +166,7 @@ def run(
       momentum: see recorded.
       weight_decay: see recorded.
       by_examples: weight clients by their number of examples instead of equally.
+      options: weight_decay_on and clip_norm of `local_round`.
 
     Returns:
       The global weights after the last round.
@@ -150,9 +174,12 @@ def run(
     p = [float(len(y)) if by_examples else 1.0 for _, y in clients]
     for batches in rounds_batches:
         client_weights = [
-            local_round(weights, x, y, batches[k], lr, momentum, weight_decay, trained[k], recorded)
+            local_round(
+                weights, x, y, batches[k], lr, momentum, weight_decay, trained[k], recorded,
+                **options,
+            )
             for k, (x, y) in enumerate(clients)
-        ]
+        ]  # fmt: skip
         weights = aggregate(weights, client_weights, contributions, p)
     return weights
 

@@ -29,18 +29,30 @@ class Network:
       weights: see above, as clients.
       clients: see weights.
       momentum: v <- momentum * v + g, w <- w - learning rate * v, v = 0 at the start of the round.
-      weight_decay: times w, added to the gradient of kernels, not of biases.
+      weight_decay: times w, added to the gradient.
+      weight_decay_on: "kernels": of kernels, not of biases, before clipping; "all": of all
+        variables, after clipping, as by PyTorch's SGD after `clip_grad_norm_`.
       clip_norm: if not None, g is scaled down to this norm over all variables together.
     """
 
-    def __init__(self, weights, clients, momentum=0.0, weight_decay=0.0, clip_norm=None):
+    def __init__(
+        self,
+        weights,
+        clients,
+        momentum=0.0,
+        weight_decay=0.0,
+        weight_decay_on="kernels",
+        clip_norm=None,
+    ):
         self.shapes = [np.shape(w) for w in weights]
         self.clients = [(np.asarray(x, np.float64), np.asarray(y)) for x, y in clients]
         self.initial = self.vector(weights)
         self.momentum, self.clip_norm = momentum, clip_norm
-        self.decay = self.vector(
-            [np.full(s, weight_decay if i % 2 == 0 else 0.0) for i, s in enumerate(self.shapes)]
-        )
+        kernels = self.vector([np.full(s, i % 2 == 0) for i, s in enumerate(self.shapes)])
+        self.decay_before, self.decay_after = {
+            "kernels": (weight_decay * kernels, 0.0),
+            "all": (0.0, weight_decay),
+        }[weight_decay_on]
 
     def vector(self, weights):
         return np.concatenate([np.ravel(w) for w in weights]).astype(np.float64)
@@ -63,11 +75,12 @@ class Network:
         x, y = self.clients[i]
         w, v = start, np.zeros_like(start)
         for batch in r["batches"][i]:
-            g = self.gradient(w, x[batch], y[batch]) + self.decay * w
+            g = self.gradient(w, x[batch], y[batch]) + self.decay_before * w
             g = g + pull * (w - center) + drift
             norm = np.linalg.norm(g)
             if self.clip_norm is not None and norm > self.clip_norm:
                 g = g * (self.clip_norm / norm)
+            g = g + self.decay_after * w
             v = self.momentum * v + g
             w = w - r["learning_rate"] * v
         return w

@@ -204,6 +204,7 @@ def train(
     lr: float,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
+    weight_decay_on: str = "kernels",
     clip_norm: float | None = None,
     scale: bool = False,
     masked: bool = False,
@@ -211,9 +212,11 @@ def train(
     """The client's weights after its steps v <- momentum * v + g, w <- w - lr * v, v = 0 at first.
 
     The weights are of the client's own size, and so is all that follows, for FjORD too, where
-    gradients are 0 outside of what a step keeps. The decay is of kernels only; clip_norm bounds
-    the norm of all gradients together, decay included; `scale` divides what convolutions put out
-    by the client's rate; `masked` sets the logits of classes that are not in its y to 0.
+    gradients are 0 outside of what a step keeps. clip_norm bounds the norm of all gradients
+    together; the decay is of "kernels" only and within that norm, or of "all" and added to the
+    clipped gradient, as by PyTorch's SGD after `clip_grad_norm_`; `scale` divides what
+    convolutions put out by the client's rate; `masked` sets the logits of classes that are not in
+    its y to 0.
     """
     x, y, rate = client["x"], client["y"], client.get("rate", 1.0) if scale else 1.0
     w = {n: np.asarray(value, np.float64) for n, value in weights.items()}
@@ -223,20 +226,28 @@ def train(
     for t, batch in enumerate(client["batches"]):
         g = gradients(net, extract(w, steps[t]), x[batch], y[batch], rate, present)
         g, _ = restore(g, steps[t], w)
-        g = {n: g[n] + weight_decay * w[n] * n.endswith("/kernel") for n in w}
+        if weight_decay_on == "kernels":
+            g = {n: g[n] + weight_decay * w[n] * n.endswith("/kernel") for n in w}
         g = g if clip_norm is None else clipped(g, clip_norm)
+        if weight_decay_on == "all":
+            g = {n: g[n] + weight_decay * w[n] for n in w}
         v = {n: momentum * v[n] + g[n] for n in w}
         w = {n: w[n] - lr * v[n] for n in w}
     return w
 
 
 def federated_round(
-    net: Net, weights: Arrays, clients: Sequence[dict], weighting: str = "uniform", **local
+    net: Net,
+    weights: Arrays,
+    clients: Sequence[dict],
+    weighting: str = "uniform",
+    masked_rows: bool = False,
+    **local,
 ) -> Arrays:
     """The server's weights after a round: w + sum(c * mask * delta) / sum(c * mask).
 
-    What no client holds stays as it was; with masked logits, a client holds the outputs of its own
-    classes only. c is 1, or with the weighting "examples" the client's
+    What no client holds stays as it was; with masked logits or `masked_rows`, a client holds the
+    outputs of its own classes only. c is 1, or with the weighting "examples" the client's
     weight; `local` are the arguments of `train`.
     """
     total, held = ({n: np.zeros(w.shape) for n, w in weights.items()} for _ in range(2))
@@ -244,7 +255,7 @@ def federated_round(
         small = extract(weights, client["kept"])
         new = train(net, small, client, **local)
         delta, mask = restore({n: new[n] - small[n] for n in small}, client["kept"], weights)
-        if local.get("masked"):
+        if masked_rows or local.get("masked"):
             present = np.isin(np.arange(len(weights["out/bias"])), client["y"])
             mask = {n: m * present if n.startswith("out/") else m for n, m in mask.items()}
         c = {"uniform": 1.0, "examples": client.get("weight", len(client["y"]))}[weighting]

@@ -97,6 +97,35 @@ def test_other_normalizations_are_sliced_too(normalization):
     assert groups[0] == groups[1]
 
 
+def create_group_norm(groups):
+    layers = tf.keras.layers
+    norm = layers.GroupNormalization(groups, name="norm")
+    return tf.keras.Sequential(
+        [layers.Conv2D(6, 3), norm, layers.GlobalMaxPooling2D(), layers.Dense(4)]
+    )
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 6, -1])
+def test_a_model_that_keeps_all_its_channels_is_the_full_one(groups):
+    spec = user_spec(lambda: create_group_norm(groups))
+    full, same = spec.instantiate(), narrow_models.create(spec, [6]).instantiate()
+    for variable, value in zip(same.trainable, full.trainable):
+        variable.assign(value)
+    x = tf.random.stateless_normal([2, 8, 8, 3], (0, 1), mean=1.0)
+    expected = full.forward(x, training=True).numpy()
+    assert np.abs(expected).max() > 0.1
+    np.testing.assert_array_equal(same.forward(x, training=True), expected)
+
+
+@pytest.mark.parametrize(
+    ("groups", "kept", "expected"), [(6, 3, 3), (6, 1, 1), (3, 4, 2), (1, 3, 1)]
+)
+def test_one_channel_a_group_remains_so_in_a_small_model(groups, kept, expected):
+    small = narrow_models.create(user_spec(lambda: create_group_norm(groups)), [kept])
+    (norm,) = small.instantiate().layers_of(tf.keras.layers.GroupNormalization)
+    assert norm.groups == expected
+
+
 def test_layers_whose_outputs_are_added_share_a_group():
     groups = channel_groups.analyse(spec_of("resnet20")).groups
     shared = [group for group in groups if len(group.layers) > 1]

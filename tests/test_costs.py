@@ -25,6 +25,8 @@ INPUTS = {
     "fedpmt_fcnn": (GRAY, 10),
     "fedpmt_cnn_mnist": (GRAY, 10),
     "fedpmt_cnn_cifar10": (IMAGE, 10),
+    "four_conv_cnn": (GRAY, 10),
+    "preact_resnet18": (IMAGE, 10),
 }
 
 
@@ -50,6 +52,15 @@ def own(*layers, shape=(5,), **options):
 
 def dense(units, name=None):
     return lambda: tf.keras.layers.Dense(units, name=name)
+
+
+def test_costs_follow_pooling_that_floors_and_padding():
+    """Maps of 28, 14, 7 and 3; and of 32 to 4, where padded convolutions halve them."""
+    sizes = [28**2 * 64, 14**2 * 128, 7**2 * 256, 3**2 * 512, 10]
+    assert [cost.activations for cost in measure(spec("four_conv_cnn"))] == sizes
+    maps = {"stage2_block1": 3 * 16**2 * 128, "stage4_block1": 3 * 4**2 * 512}
+    found = {cost.name: cost.activations for cost in measure(spec("preact_resnet18"))}
+    assert {name: found[name] for name in maps} == maps
 
 
 # EmbracingFL's tables.

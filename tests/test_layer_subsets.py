@@ -1,6 +1,7 @@
 """EmbracingFL, FedPMT, prefix and channel against a NumPy reference of the papers."""
 
 import collections
+import dataclasses
 import functools
 
 import numpy as np
@@ -64,11 +65,24 @@ def batches(record, round_num, local=LOCAL):
     return [order.indices(step).numpy() for step in range(int(order.num_steps))]
 
 
-@pytest.mark.parametrize("weighting", ["uniform", "examples"])
+# As in PyTorch: what is trained decays, biases too, after clipping.
+TORCH = {"weight_decay": 0.2, "weight_decay_on": "all", "clip_norm": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("weighting", "sgd"),
+    [
+        ("uniform", {"weight_decay": 0.01}),
+        ("examples", {"weight_decay": 0.01}),
+        ("uniform", {"weight_decay": 0.2, "clip_norm": 0.3}),
+        ("uniform", TORCH),
+    ],
+    ids=["uniform", "examples", "clipped", "torch"],
+)
 @pytest.mark.parametrize("name", LAYERS)
-def test_equals_numpy_with_three_clients_in_three_tiers(name, weighting):
+def test_equals_numpy_with_three_clients_in_three_tiers(name, weighting, sgd):
     data, tiers = tiny.client_data(), (0, 1, 2)
-    built = build(name, weighting=weighting)
+    built = build(name, dataclasses.replace(LOCAL, **sgd), weighting=weighting)
     initial = tiny.flat(built.initialize().global_model_weights)
     drawn = [[batches(r, t) for r in cohort(data, tiers)] for t in range(4)]
     expected = getattr(reference, name)(
@@ -78,8 +92,8 @@ def test_equals_numpy_with_three_clients_in_three_tiers(name, weighting):
         drawn,
         lr=0.3,
         momentum=0.6,
-        weight_decay=0.01,
         by_examples=weighting == "examples",
+        **sgd,
     )
     found = run(built, data, tiers, rounds=4)
     assert max(np.abs(a - b).max() for a, b in zip(found, initial)) > 0.1

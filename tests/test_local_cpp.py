@@ -1,11 +1,14 @@
 """The managed C++ worker: it computes, and it ends with whoever started it."""
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import portpicker
@@ -14,8 +17,10 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+import run_experiment
 from tests import stock
-from tff_partial.runtime import local_cpp, worker_process
+from tff_partial import results, runtime, training
+from tff_partial.runtime import local_cpp, worker_client, worker_process
 
 # Starts a worker, writes its process id, and then does what the test says.
 CHILD = """
@@ -113,9 +118,96 @@ def test_a_worker_that_dies_in_a_run_is_an_error():
     context = local_cpp.create_context()
     stock.train(context, [stock.client_data(2)])
     os.kill(context.worker_pid, signal.SIGKILL)
-    with pytest.raises(RuntimeError, match="worker is lost .*exit code -9.*End of its log"):
+    expected = rf"process {context.worker_pid}, is lost .*exit code -9.*end of its log"
+    with pytest.raises(runtime.WorkersLostError, match=expected) as error:
         stock.train(context, [stock.client_data(2)])
+    assert "\n" not in str(error.value)
     context.close()
+
+
+def test_a_worker_that_hangs_in_a_round_is_an_error_and_is_ended(monkeypatch):
+    context = local_cpp.create_context()
+    stock.train(context, [stock.client_data(2)])
+    monkeypatch.setattr(worker_client, "_WATCH_INTERVAL", 0.3)
+    monkeypatch.setattr(local_cpp, "_CONTACT_TIMEOUT", 0.3)
+    threading.Timer(0.5, os.kill, (context.worker_pid, signal.SIGSTOP)).start()
+    begin = time.monotonic()
+    expected = rf"process {context.worker_pid}, is lost \(still running; it no longer answers\)"
+    with pytest.raises(runtime.WorkersLostError, match=expected):
+        stock.train(context, [stock.client_data(2, repeat=20000)])
+    context.close()
+    # About 4 s: a look at the worker, three contacts of 0.3 s, two seconds to see how it ended.
+    assert time.monotonic() - begin < 30
+    assert is_gone(context.worker_pid)
+
+
+def test_a_run_whose_worker_is_killed_ends_in_one_line_and_can_be_resumed(
+    tmp_path, monkeypatch, capfd, default_runtime
+):
+    flags = "--task=mnist --data=embedded --rounds=4 --clients=4 --clients_per_round=2"
+    arguments = ["run", *flags.split(), "--local_steps=1", "--runtime=local_cpp"]
+    kill_before_round_3(monkeypatch)
+    folder = tmp_path / "killed"
+    try:
+        assert run_experiment.main([*arguments, f"--output_dir={folder}"]) == 1
+        error = [line for line in capfd.readouterr().err.splitlines() if "error" in line]
+        assert len(error) == 1, error
+        assert error[0].startswith("error: the TFF worker, process ")
+        assert error[0].endswith(f"start again with --output_dir={folder} to go on")
+        assert [row["round"] for row in results.read_metrics(str(folder))] == [1, 2]
+        monkeypatch.undo()
+        for name in ("killed", "whole"):
+            assert run_experiment.main([*arguments, f"--output_dir={tmp_path / name}"]) == 0
+    finally:
+        tff.framework.set_default_context(default_runtime)
+    resumed, whole = (np.load(tmp_path / name / "weights.npz") for name in ("killed", "whole"))
+    for name in whole.files:
+        np.testing.assert_allclose(resumed[name], whole[name], atol=1e-6)
+
+
+def kill_before_round_3(monkeypatch):
+    """The worker dies when the clients of the third round are drawn."""
+
+    def sample(population, cohort, round_num, seed):
+        if round_num == 2:
+            workers = [p for p in psutil.Process().children() if "worker_binary" in p.name()]
+            workers[0].kill()
+        return stock_sample(population, cohort, round_num, seed)
+
+    stock_sample = training.sample_clients
+    monkeypatch.setattr(training, "sample_clients", sample)
+
+
+def test_a_worker_that_computes_for_long_still_answers(monkeypatch):
+    monkeypatch.setattr(worker_client, "_WATCH_INTERVAL", 0.2)
+    looks = []
+    is_alive = worker_process.is_alive
+    monkeypatch.setattr(
+        worker_process, "is_alive", lambda *args: looks.append(is_alive(*args)) or looks[-1]
+    )
+    context = local_cpp.create_context()
+    stock.train(context, [stock.client_data(2, repeat=900)])
+    context.close()
+    assert looks, "the computation was too short to be looked at"
+    assert all(looks)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "warns"), [(["127.0.0.1", "::1"], False), (["::1", "192.0.2.7"], True)]
+)
+def test_warns_where_others_can_reach_the_worker(monkeypatch, caplog, addresses, warns):
+    families = {False: socket.AF_INET, True: socket.AF_INET6}
+    found = [SimpleNamespace(family=families[":" in a], address=a) for a in addresses]
+    down = [SimpleNamespace(family=socket.AF_INET, address="198.51.100.1")]
+    interfaces = {"up": SimpleNamespace(isup=True), "down": SimpleNamespace(isup=False)}
+    monkeypatch.setattr(psutil, "net_if_addrs", lambda: {"up": found, "down": down})
+    monkeypatch.setattr(psutil, "net_if_stats", lambda: interfaces)
+    local_cpp.create_context().close()
+    warnings = [r.getMessage() for r in caplog.records if "anyone who reaches" in r.getMessage()]
+    assert len(warnings) == warns
+    if warns:
+        assert re.match(r"anyone who reaches port \d+ of 192.0.2.7 can run code", warnings[0])
+        assert "in_process" in warnings[0]
 
 
 def test_a_failed_precondition_in_a_graph_is_reported_and_not_repeated_for_ever():
@@ -192,7 +284,7 @@ def test_a_pipe_ends_with_the_process_that_writes_to_it(tmp_path):
 
 def test_a_worker_that_dies_at_once_is_an_error_with_its_log():
     command = ["/bin/sh", "-c", "echo no such luck >&2; exit 7"]
-    with pytest.raises(RuntimeError, match="exit code 7. End of its log:\nno such luck"):
+    with pytest.raises(runtime.WorkersLostError, match="exit code 7; end of its log: no such luck"):
         worker_process.WorkerProcess(command, portpicker.pick_unused_port())
     with pytest.raises(RuntimeError, match=r"exit code 1\b"):
         worker_process.WorkerProcess(["/bin/false"], portpicker.pick_unused_port())
@@ -202,6 +294,6 @@ def test_a_worker_that_dies_at_once_is_an_error_with_its_log():
 
 def test_a_worker_that_never_answers_is_an_error_and_is_ended(tmp_path):
     command = ["/bin/sh", "-c", f"echo $$ > {tmp_path / 'pid'}; echo idle; exec sleep 600"]
-    with pytest.raises(RuntimeError, match="did not answer on port .* within 0.7 s.*\nidle"):
+    with pytest.raises(RuntimeError, match="did not answer on port .* within 0.7 s.* idle"):
         worker_process.WorkerProcess(command, portpicker.pick_unused_port(), start_timeout=0.7)
     assert is_gone(worker_pid(tmp_path))

@@ -47,10 +47,13 @@ def test_batches_follow_the_seed():
     assert not np.array_equal(batches(local, 50)[0], batches(local, 50, (1, 3))[0])
 
 
-def numpy_softmax_training(
-    x, y, kernel, bias, drawn, lr, momentum, weight_decay, clip=None, slope=(0.0, 0.0), pull=0.0
-):
+# As in PyTorch: all parameters decay, after clipping; the gradient is clipped in every step.
+TORCH = {"steps": 9, "weight_decay": 0.5, "weight_decay_on": "all", "clip_norm": 0.2}
+
+
+def numpy_softmax_training(x, y, kernel, bias, drawn, local, slope=(0.0, 0.0), pull=0.0):
     """Momentum SGD of softmax regression, written without the code under test."""
+    decay, clip, of_all = local.weight_decay, local.clip_norm, local.weight_decay_on == "all"
     kernel, bias = kernel.astype(np.float64), bias.astype(np.float64)
     first_kernel, first_bias = kernel, bias
     kernel_velocity, bias_velocity = np.zeros_like(kernel), np.zeros_like(bias)
@@ -61,15 +64,19 @@ def numpy_softmax_training(
         p /= p.sum(1, keepdims=True)
         loss_sum -= np.log(p[np.arange(len(batch)), y[batch]]).sum()
         p[np.arange(len(batch)), y[batch]] -= 1
-        dk, db = x[batch].T @ p / len(batch) + weight_decay * kernel, p.mean(0)
+        dk, db = x[batch].T @ p / len(batch), p.mean(0)
+        if not of_all:
+            dk = dk + decay * kernel
         dk = dk + slope[0] + pull * (kernel - first_kernel)
         db = db + slope[1] + pull * (bias - first_bias)
         if clip is not None:
             norm = np.sqrt((dk**2).sum() + (db**2).sum())
             dk, db = dk * min(1, clip / norm), db * min(1, clip / norm)
-        kernel_velocity = momentum * kernel_velocity + dk
-        bias_velocity = momentum * bias_velocity + db
-        kernel, bias = kernel - lr * kernel_velocity, bias - lr * bias_velocity
+        if of_all:
+            dk, db = dk + decay * kernel, db + decay * bias
+        kernel_velocity = local.momentum * kernel_velocity + dk
+        bias_velocity = local.momentum * bias_velocity + db
+        kernel, bias = kernel - 0.2 * kernel_velocity, bias - 0.2 * bias_velocity
     return kernel, bias, loss_sum
 
 
@@ -80,6 +87,10 @@ def numpy_softmax_training(
         ({"epochs": 2, "momentum": 0.9}, {}),
         ({"steps": 9, "momentum": 0.5, "weight_decay": 0.1}, {}),
         ({"epochs": 1, "weight_decay": 0.01, "clip_norm": 0.2}, {}),
+        (TORCH, {}),
+        ({**TORCH, "momentum": 0.9}, {}),
+        (TORCH, {"slope": (0.3, -0.2), "pull": 0.7}),
+        ({**TORCH, "momentum": 0.5}, {"slope": (0.3, -0.2), "pull": 0.7}),
         ({"steps": 9}, {"pull": 0.7}),
         ({"steps": 9}, {"slope": (0.3, -0.2)}),
         ({"steps": 9}, {"slope": (0.3, -0.2), "pull": 0.7}),
@@ -96,6 +107,7 @@ def test_local_loop_equals_numpy(settings, own):
         lambda: tf.keras.Sequential([tf.keras.layers.Dense(tiny.CLASSES)]), (tiny.FEATURES,)
     )
     model = softmax.instantiate()
+    model.trainable[1].assign(tf.linspace(-1.0, 1.0, tiny.CLASSES))  # so that its decay shows
     kernel, bias = (v.numpy() for v in model.trainable)
     ((x, y),) = tiny.client_data(sizes=(10,))
     record = tiny.cohort([(x, y)])[0].get_single_element()
@@ -110,10 +122,7 @@ def test_local_loop_equals_numpy(settings, own):
         kernel,
         bias,
         batches(local, 10, record["seed"].numpy()),
-        0.2,
-        local.momentum,
-        local.weight_decay,
-        local.clip_norm,
+        local,
         **own,
     )
     np.testing.assert_allclose(model.trainable[0], expected_kernel, atol=1e-6)
@@ -158,6 +167,7 @@ def test_dropout_is_a_function_of_the_record():
         {"steps": 1, "batch_size": 0},
         {"steps": 1, "momentum": 1.0},
         {"steps": 1, "weight_decay": -1.0},
+        {"steps": 1, "weight_decay_on": "biases"},
         {"steps": 1, "learning_rate": 0},
         {"steps": 1, "clip_norm": 0.0},
     ],

@@ -199,6 +199,77 @@ def test_resnet20_starts_as_its_shortcuts():
         assert np.all(block.get_layer(f"{block.name}_norm1").gamma.numpy() == 1)
 
 
+def _normalized(x, epsilon):
+    """Batch norm of a batch [n, h, w, c] with gamma 1 and beta 0."""
+    return (x - x.mean((0, 1, 2))) / np.sqrt(x.var((0, 1, 2)) + epsilon)
+
+
+def _correlated(x, kernel, starts):
+    """A convolution with stride 2 whose windows start at these rows and columns of `x`."""
+    size = kernel.shape[0]
+    rows = [[x[:, i : i + size, j : j + size] for j in starts] for i in starts]
+    return np.stack(
+        [np.stack([np.einsum("nhwc,hwcd->nd", w, kernel) for w in row], 1) for row in rows], 1
+    )
+
+
+def test_four_conv_cnn_is_that_of_heterofls_code():
+    """Pooling drops the last row of 7, epsilon is 1e-5; in NumPy, from the first block's input."""
+    model = models.create("four_conv_cnn", GRAY, 10, 0.05)
+    assert [block.output_shape[1] for block in model.layers[:4]] == [14, 7, 3, 3]
+    block = model.layers[2]
+    # Of small variance, so that epsilon counts.
+    x = 0.01 * np.random.default_rng(0).normal(size=(4, 7, 7, 6)).astype(np.float32)
+    kernel, bias = block.layers[0].get_weights()
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    y = np.maximum(_normalized(_correlated(padded, kernel, range(7)) + bias, 1e-5), 0.0)
+    pooled = y[:, :6, :6].reshape(4, 3, 2, 3, 2, -1).max((2, 4))
+    np.testing.assert_allclose(block(x, training=True), pooled, atol=1e-4)
+
+
+def test_preact_resnet18_is_that_of_heterofls_code():
+    """With stride 2, windows are centred on the positions that the shortcut picks; in NumPy."""
+    model = models.create("preact_resnet18", (16, 16, 3), 10, 0.05)
+    block = model.get_layer("stage2_block1")
+    weights = {w.name.split(":")[0]: w.numpy() for w in block.weights}
+
+    def kernel(name):
+        return weights[f"stage2_block1_{name}/kernel"]
+
+    x = 0.01 * np.random.default_rng(0).normal(size=(4, 16, 16, 3)).astype(np.float32)
+    a = np.maximum(_normalized(x, 1e-5), 0.0)
+    pads = ((0, 0), (1, 1), (1, 1), (0, 0))
+    y = _correlated(np.pad(a, pads), kernel("conv1"), range(0, 16, 2))
+    y = np.pad(np.maximum(_normalized(y, 1e-5), 0.0), pads)
+    y = _correlated(y, kernel("conv2"), range(8)) + a[:, ::2, ::2] @ kernel("conv_shortcut")[0, 0]
+    np.testing.assert_allclose(block(x, training=True), y, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "limit"),
+    [
+        ("four_conv_cnn", 1e-5, 1 / np.sqrt(9 * 32)),
+        ("preact_resnet18", 1e-5, 1 / np.sqrt(9 * 32)),
+        # Keras's: epsilon 1e-3, Glorot's uniform.
+        ("resnet20", 1e-3, np.sqrt(6 / (9 * 16 + 9 * 16))),
+        ("wide_resnet16_8", 1e-3, np.sqrt(6 / (9 * 64 + 9 * 64))),
+    ],
+)
+def test_models_have_the_defaults_of_their_papers_frameworks(name, epsilon, limit):
+    model = models.create(name, IMAGE, 10, 1.0 if name == "resnet20" else 0.5)
+    kind = tf.keras.layers.BatchNormalization
+    norms = [x for x in model.submodules if isinstance(x, kind)]
+    assert {x.epsilon for x in norms} == {epsilon}
+    kernels = [w.numpy() for w in model.trainable_weights if len(w.shape) == 4]
+    kernel = next(k for k in kernels[1:] if k.shape[0] == 3 and k.shape[2] >= 16)
+    assert 0.98 * limit < np.abs(kernel).max() <= limit
+
+
+def test_four_conv_cnn_needs_a_map_that_can_be_halved_three_times():
+    with pytest.raises(ValueError, match=r"at least 8x8\. Received: input_shape=\(7, 9, 1\)$"):
+        models.create("four_conv_cnn", (7, 9, 1), 10)
+
+
 def test_vgg11_ends_in_one_value_a_channel():
     for shape in (IMAGE, GRAY):
         model = models.create("vgg11", shape, 10, 0.1)

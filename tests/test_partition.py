@@ -202,7 +202,7 @@ def test_a_million_iid_clients_are_one_order_and_offsets() -> None:
         ("iid", 4001, "clients must be at most 4000 for 4000 examples.*Received: clients=4001"),
         ("dirichlet:1", 401, "clients must be at most 400 "),
         ("natural:2", 31, "clients must be at most 30 for 60 writers, 2 a client"),
-        ("synthetic:1,1", 2, "only the task synthetic takes it"),
+        ("synthetic:1,1", 2, "only tasks that are generated take it"),
         ("synthetic:1", 2, "partition must read synthetic:ALPHA,BETA"),
     ],
 )

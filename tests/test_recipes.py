@@ -13,6 +13,7 @@ import run_experiment
 import tasks
 from tff_partial import (
     exact_tables,
+    experiment,
     recipe_plan,
     recipe_scale,
     recipe_schema,
@@ -84,6 +85,40 @@ def test_every_run_builds_and_its_flags_say_all_of_it(name, scale, data):
             assert field == "source" or built[field] == value, (run.row.id, field)
         assert run.experiment.algo == paper.algo
         assert run.experiment.params == paper.params
+
+
+@pytest.mark.parametrize("name", ["fedumf/tableA1", "fedumf/tableA2"])
+def test_fedumfs_appendix_clips_and_decays_as_feddcs_code(name):
+    for run in plan(name, data="tfds").runs:
+        local = experiment.create_params(run.experiment).local
+        assert (local.clip_norm, local.weight_decay, local.weight_decay_on) == (10, 1e-3, "all")
+        assert local.momentum == 0
+
+
+@pytest.mark.parametrize("name", [f"feddse/{name}" for name in TABLES["feddse"] if "7" not in name])
+def test_feddses_clients_decay_as_heterofls_code(name):
+    for run in plan(name, data="tfds").runs:
+        local = experiment.create_params(run.experiment).local
+        assert (local.clip_norm, local.weight_decay, local.weight_decay_on) == (1, 5e-4, "all")
+
+
+@pytest.mark.parametrize("name", [f"partial_averaging/table{n}" for n in range(1, 7)])
+def test_partial_averagings_photographs_are_augmented(name):
+    for run in plan(name, data="tfds").runs:
+        assert run.experiment.augment == (run.experiment.task.name in ("cifar10", "cifar100"))
+        assert run.experiment.settings.weight_decay_on == "kernels"
+
+
+def test_svhns_epochs_count_the_extra_images():
+    epoch = (73_257 + 531_131) / (128 * 64)
+    for run in plan("partial_averaging/table1", only="svhn", data="tfds").runs:
+        chosen = run.experiment.settings
+        rate = schedules.create(chosen.learning_rate)
+        assert chosen.rounds == round(160 * epoch / chosen.local_steps)
+        assert [at for at, _ in rate.changes] == [
+            round(n * epoch / chosen.local_steps) for n in (80, 120)
+        ]
+        assert rate.warm_up == pytest.approx(5 * epoch / chosen.local_steps, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ["embracing/figure1", "embracing/figure3"])

@@ -100,8 +100,10 @@ ALL = [[0, 1, 2, 3]] * 4
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.5, 1e6])
-def test_local_steps_by_finite_differences(clip_norm):
-    # Client 0, two steps, with momentum, decay of kernels, a proximal term, and clipping last.
+@pytest.mark.parametrize("decay_on", ["kernels", "all"])
+def test_local_steps_by_finite_differences(clip_norm, decay_on):
+    # Client 0, two steps, with momentum, a proximal term, and decay: of kernels before clipping,
+    # or of everything after it.
     weights, clients, rounds = create_problem([[0]])
     (x, y), lr, mu, decay = clients[0], 0.2, 0.4, 0.3
     kernels = flat([np.full(w.shape, float(w.ndim == 2)) for w in weights])
@@ -115,16 +117,22 @@ def test_local_steps_by_finite_differences(clip_norm):
             down[at] -= 1e-6
             rise = layers.loss(structured(up), x[batch], y[batch])
             g[at] = (rise - layers.loss(structured(down), x[batch], y[batch])) / 2e-6
-        g = g + decay * kernels * w + mu * (w - start)
-        return g if clip_norm is None else g * min(1.0, clip_norm / np.sqrt((g * g).sum()))
+        g = g + mu * (w - start)
+        if decay_on == "kernels":
+            g = g + decay * kernels * w
+        if clip_norm is not None:
+            g = g * min(1.0, clip_norm / np.sqrt((g * g).sum()))
+        return g if decay_on == "kernels" else g + decay * w
 
     first, second = rounds[0]["batches"][0]
     g0 = step_gradient(start, first)
     middle = start - lr * g0
     end = middle - lr * (0.9 * g0 + step_gradient(middle, second))
     local = {"momentum": 0.9, "weight_decay": decay, "clip_norm": clip_norm}
+    local["weight_decay_on"] = decay_on
     assert_close(server_models(ref.fedprox, weights, clients, rounds, mu=mu, **local)[0], end, 1e-7)
     if clip_norm == 0.5:  # Both were longer: the steps have the length of the clipped ones.
+        middle = middle + lr * decay * start if decay_on == "all" else middle
         np.testing.assert_allclose(np.linalg.norm(middle - start), lr * 0.5)
 
 

@@ -1,6 +1,9 @@
 """Remote workers, here on loopback: same results, and rounds that survive their loss."""
 
 import os
+import pathlib
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +15,7 @@ import portpicker
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
+from tensorflow_federated.proto.v0 import executor_pb2
 
 from tests import stock
 from tff_partial.runtime import local_cpp, remote, worker_client, worker_process
@@ -180,6 +184,23 @@ def test_a_worker_that_hangs_is_given_up(workers, connect, monkeypatch):
     workers.signal(0, signal.SIGCONT)
 
 
+def test_a_worker_that_hangs_is_asked_once_to_release_values(workers, connect, monkeypatch):
+    context = connect(workers.addresses[:1], connect_timeout=1.0)
+    assert context.invoke(total, [1, 2, 3]) == 6
+    monkeypatch.setattr(worker_client, "_WATCH_INTERVAL", 0.3)
+    looks = []
+    monkeypatch.setattr(worker_process, "is_alive", lambda *address: bool(looks.append(address)))
+    stub = context._workers[0]._client._stub
+    workers.signal(0, signal.SIGSTOP)
+    for _ in range(20):
+        stub.dispose(executor_pb2.DisposeRequest())
+    assert len(looks) == 1
+    with pytest.raises(remote.WorkersLostError, match="localhost:.*: it no longer answers"):
+        context.invoke(total, [1, 2, 3])
+    assert len(looks) == 1, "it is known to be lost"
+    workers.signal(0, signal.SIGCONT)
+
+
 def test_unreachable_from_the_start(workers, connect):
     workers.signal(1)
     context = connect(workers.addresses)
@@ -272,6 +293,21 @@ def test_worker_command_refuses_a_bad_port_in_one_line(tmp_path, workers):
         lines = (tmp_path / "output").read_text().splitlines()
         assert len(lines) == 1, lines
         assert lines[0].startswith("error: "), lines
+
+
+def test_the_image_holds_every_file_that_the_worker_imports(tmp_path):
+    root = pathlib.Path(__file__).parent.parent
+    copied = re.findall(r"tff_partial/\S+\.py", (root / "deploy/worker.Dockerfile").read_text())
+    for name in copied:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / name, tmp_path / name)
+    # This environment finds a file that is missing in the image: where it was installed from.
+    code = (
+        "import sys, tff_partial.runtime.worker\n"
+        "print(*(m.__file__ for name, m in sys.modules.items() if name.startswith('tff_partial')))"
+    )
+    files = subprocess.check_output([sys.executable, "-c", code], cwd=tmp_path, text=True).split()
+    assert sorted(files) == sorted(str(tmp_path / name) for name in copied)
 
 
 def test_worker_command_helps_without_tensorflow():

@@ -228,6 +228,19 @@ def test_single_runs_are_grouped_and_seeds_joined(results):
     assert "<h2" in html
 
 
+def test_runs_from_before_weight_decay_on_decayed_kernels(results):
+    write_run(results / "old", [0.4], weight_decay=0.1)
+    write_run(results / "new", [0.6], weight_decay=0.1, weight_decay_on="kernels", seed=1)
+    write_run(results / "all", [0.8], weight_decay=0.1, weight_decay_on="all")
+    text, _ = of(results)
+    (lines,) = tables(text)
+    assert [(line["weight_decay_on"], line["seeds"]) for line in lines] == [
+        ("all", "1"),
+        ("kernels", "2"),
+    ]
+    assert "--weight_decay=0.1 --weight_decay_on=kernels" in text
+
+
 def test_tiers_and_capacity(results):
     extra = {"clients_strong": 1, "clients_weak": 3, "clients_late": 1}
     extra |= {"train_accuracy_strong": 0.5, "train_accuracy_weak": 0.25}

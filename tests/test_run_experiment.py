@@ -216,6 +216,7 @@ BAD = {
     "negative rate": ["--learning_rate=-0.1"],
     "momentum of one": ["--momentum=1.0"],
     "negative weight decay": ["--weight_decay=-1"],
+    "unknown rule of weight decay": ["--weight_decay_on=biases"],
     "more per round than clients": ["--clients=4", "--clients_per_round=5"],
     "steps and epochs": ["--local_steps=1", "--local_epochs=1"],
     "width": ["--width=1.5"],

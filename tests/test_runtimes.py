@@ -1,6 +1,8 @@
 """One battery over all algorithms and runtimes: the same seed gives the same weights."""
 
 import functools
+import subprocess
+import sys
 
 import numpy as np
 import portpicker
@@ -90,3 +92,16 @@ def test_remote_agrees(name, count, expected, workers, default_runtime):
 def test_options_that_do_not_belong_are_refused(options):
     with pytest.raises(ValueError, match="Received"):
         runtime.create(**options)
+
+
+def test_bad_addresses_are_refused_without_tff():
+    """TFF, once imported, may write a traceback when Python ends."""
+    code = (
+        "import sys\nfrom tff_partial import runtime\n"
+        "try:\n    runtime.check('remote', ['garbage'])\n"
+        "except ValueError as error:\n    print(error)\n"
+        "sys.exit('tensorflow_federated' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0].endswith("Received: 'garbage'")

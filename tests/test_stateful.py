@@ -27,8 +27,9 @@ ALL = sorted(name for name, entry in registry.ALGORITHMS.items() if entry.is_sta
 STATEFUL = [name for name in ALL if not registry.ALGORITHMS[name].keeps_models]
 
 
-PLAIN = {"momentum": 0.0, "weight_decay": 0.0, "clip_norm": None}
-ALL_ON = {"momentum": 0.5, "weight_decay": 0.02, "clip_norm": 0.8}
+PLAIN = {"momentum": 0.0, "weight_decay": 0.0, "weight_decay_on": "kernels", "clip_norm": None}
+ALL_ON = {"momentum": 0.5, "weight_decay": 0.02, "weight_decay_on": "kernels", "clip_norm": 0.8}
+TORCH = {**ALL_ON, "weight_decay": 0.3, "weight_decay_on": "all"}
 
 
 def local(**changes):
@@ -58,7 +59,7 @@ def expected(name, initial, data, training, **params):
     return [model if isinstance(model, tuple) else (model, None) for model in found]
 
 
-@pytest.mark.parametrize("sgd", [PLAIN, ALL_ON], ids=["plain", "all on"])
+@pytest.mark.parametrize("sgd", [PLAIN, ALL_ON, TORCH], ids=["plain", "all on", "torch"])
 @pytest.mark.parametrize("name", sorted(PARAMS))
 def test_equals_numpy_with_partial_participation_and_changing_rates(name, sgd):
     data, params = tiny.client_data(), PARAMS[name]

@@ -129,10 +129,35 @@ def fjord_rates(record, round_num, rate):
     ],
 )
 def test_equals_numpy_with_three_clients_at_three_rates(algo, net, weighting):
+    check_against_numpy(algo, net, weighting, LOCAL)
+
+
+def test_fedrolex_rolls_forward_as_in_the_paper_and_not_as_in_its_code():
+    channels = channel_groups.analyse(NETS["dense"][1])
+    rule, widths = neuron_rules.rolling(channels), [group.size for group in channels.groups]
+    forward, backward = [], []
+    for t in range(9):
+        found = rule(submodel_process.Request([3, 2], None, None, t))
+        for indices, m, k in zip(found, widths, (3, 2)):
+            paper, code = (np.sort(np.roll(np.arange(m), s)[:k]) for s in (-t, t))
+            forward.append(np.array_equal(indices, paper))
+            backward.append(np.array_equal(indices, code))
+    assert all(forward)
+    assert not all(backward)
+
+
+@pytest.mark.parametrize("algo", ["heterofl", "fjord"])
+def test_equals_numpy_with_weight_decay_as_in_pytorch(algo):
+    """All parameters decay, after clipping: both rules differ by far more than the tolerance."""
+    local = dataclasses.replace(LOCAL, weight_decay=0.2, weight_decay_on="all", clip_norm=0.3)
+    check_against_numpy(algo, "conv", "uniform", local)
+
+
+def check_against_numpy(algo, net, weighting, local):
     is_hetero = algo not in ("width_reduction", "fjord")
     rounding = "floor" if algo == "width_reduction" else "ceil"
     data = client_data(net)
-    process = tiny.build(algo, LOCAL, NETS[net][1], tiers=TIERS, weighting=weighting)
+    process = tiny.build(algo, local, NETS[net][1], tiers=TIERS, weighting=weighting)
     rounds = tiny.Rounds(process, data, tiers=3)
     expected = as_dict(net, rounds.weights())
     for round_num in range(3):
@@ -150,16 +175,44 @@ def test_equals_numpy_with_three_clients_at_three_rates(algo, net, weighting):
             expected,
             clients,
             weighting,
-            lr=LOCAL.learning_rate,
-            momentum=LOCAL.momentum,
-            weight_decay=LOCAL.weight_decay,
-            clip_norm=LOCAL.clip_norm,
+            lr=local.learning_rate,
+            momentum=local.momentum,
+            weight_decay=local.weight_decay,
+            weight_decay_on=local.weight_decay_on,
+            clip_norm=local.clip_norm,
             scale=is_hetero,
             masked=is_hetero,
         )
         rounds.next()
         for name, value in as_dict(net, rounds.weights()).items():
             np.testing.assert_allclose(value, expected[name], atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("algo", ["heterofl", "feddropout"])
+def test_classes_that_a_client_lacks_are_left_out_even_if_their_logits_are_not(algo):
+    """As in HeteroFL's code; Federated Dropout does neither."""
+    data, (net, spec) = client_data("dense"), NETS["dense"]
+    process = tiny.build(algo, LOCAL, spec, tiers=("1",), masked_logits=False)
+    rounds = tiny.Rounds(process, data)
+    weights = as_dict("dense", rounds.weights())
+    kept = [np.arange(m) for m in reference.widths(weights)]
+    clients = [
+        {"x": x, "y": y, "kept": kept, "batches": batches(record, 0)}
+        for (x, y), record in zip(data, rounds.records)
+    ]
+    expected = reference.federated_round(
+        net,
+        weights,
+        clients,
+        masked_rows=algo == "heterofl",
+        lr=LOCAL.learning_rate,
+        momentum=LOCAL.momentum,
+        weight_decay=LOCAL.weight_decay,
+        clip_norm=LOCAL.clip_norm,
+    )
+    rounds.next()
+    for name, value in as_dict("dense", rounds.weights()).items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("net", ["dense", "conv"])
@@ -300,10 +353,10 @@ def test_fedavg_and_a_whole_model_are_equal_bit_for_bit():
     found = []
     for name, params in (
         ("fedavg", {}),
-        ("heterofl", {"tiers": ("1",), "masked_logits": False}),
-        ("fedrolex", {"tiers": ("1",), "masked_logits": False}),
+        ("heterofl", {"tiers": ("1",), "masked_logits": False, "masked_rows": False}),
+        ("fedrolex", {"tiers": ("1",), "masked_logits": False, "masked_rows": False}),
         ("feddropout", {"tiers": ("1",), "masked_logits": False}),
-        ("feddse", {"tiers": ("1",), "masked_logits": False}),
+        ("feddse", {"tiers": ("1",), "masked_logits": False, "masked_rows": False}),
         ("fjord", {"tiers": ("1",)}),
         ("width_reduction", {"tiers": ("1",)}),
     ):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tasks
-from tasks import embedded, femnist, images, imdb, real, synthetic
+from tasks import embedded, femnist, images, imdb, real, synthetic, synthetic_feddc
 from tasks.task import Settings, Task
 
 _SETTINGS = Settings(
@@ -71,6 +71,10 @@ def test_every_task_is_complete(name: str) -> None:
         ({"width": 0.0}, r"width must be in \(0, 1\]. Received: width=0.0"),
         ({"momentum": 1.0}, r"momentum must be in \[0, 1\). Received: momentum=1.0"),
         ({"weight_decay": -1.0}, "weight_decay must not be negative. Received: weight_decay=-1.0"),
+        (
+            {"weight_decay_on": "biases"},
+            "weight_decay_on must be kernels or all. Received: weight_decay_on=biases",
+        ),
         ({"target_accuracy": 80.0}, "target_accuracy must be in"),
         ({"local_epochs": 1}, "exactly one .* Received: local_steps=2, local_epochs=1"),
         ({"local_steps": None}, "exactly one .* Received: local_steps=None, local_epochs=None"),
@@ -124,7 +128,7 @@ def test_embedded_data_are_small_labelled_and_repeatable(name: str) -> None:
     assert set(np.unique(data.test_y)) <= set(range(data.num_classes))
     assert np.array_equal(x, same.client(0)[0])
     assert not np.array_equal(data.test_x, other.test_x)
-    assert data.real == (name == "synthetic")
+    assert data.real == (tasks.TASKS[name].generate is not None)
     assert data.description.startswith("generated: " if data.real else "embedded: ")
 
 
@@ -214,42 +218,50 @@ def test_auto_says_in_one_line_that_it_uses_embedded_data(tmp_path: pathlib.Path
     assert "\n" not in lines[0]
 
 
-def _prepare_mnist(folder: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
-    """Writes a tiny MNIST in the format of tfds and returns its training images and labels."""
+_SPLITS = {"train": slice(0, 8), "test": slice(8, 12)}
+
+
+def _prepare(
+    folder: pathlib.Path, data: str, version: str, splits: dict[str, slice]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Writes a tiny set in the format of tfds; returns all of its images and labels."""
     import tensorflow_datasets as tfds
 
-    x = np.random.default_rng(0).integers(0, 256, (12, 28, 28, 1)).astype(np.uint8)
-    y = np.arange(12) % 10
+    shape = _IMAGE_SHAPES[data.partition("_")[0]]
+    count = max(part.stop for part in splits.values())
+    x = np.random.default_rng(0).integers(0, 256, (count, *shape)).astype(np.uint8)
+    y = np.arange(count) % 10
     features = tfds.features.FeaturesDict(
         {
-            "image": tfds.features.Image(shape=(28, 28, 1)),
+            "image": tfds.features.Image(shape=shape),
             "label": tfds.features.ClassLabel(num_classes=10),
         }
     )
-    target = folder / "mnist" / "3.0.1"
+    target = folder / data / version
     target.mkdir(parents=True)
-    splits = []
-    for name, part in (("train", slice(0, 8)), ("test", slice(8, 12))):
-        splits.append(_write_split(target, name, features, x[part], y[part]))
+    written = [
+        _write_split(target, data, name, features, x[part], y[part])
+        for name, part in splits.items()
+    ]
     tfds.folder_dataset.write_metadata(
-        data_dir=str(target), features=features, split_infos=splits, check_data=False
+        data_dir=str(target), features=features, split_infos=written, check_data=False
     )
-    return x[:8], y[:8]
+    return x, y
 
 
 def _write_split(
-    target: pathlib.Path, name: str, features: Any, x: np.ndarray, y: np.ndarray
+    target: pathlib.Path, data: str, name: str, features: Any, x: np.ndarray, y: np.ndarray
 ) -> Any:
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
-    path = target / f"mnist-{name}.tfrecord-00000-of-00001"
+    path = target / f"{data}-{name}.tfrecord-00000-of-00001"
     with tf.io.TFRecordWriter(str(path)) as writer:
         for image, label in zip(x, y):
             example = features.encode_example({"image": image, "label": int(label)})
             writer.write(features.serialize_example(example))
     template = tfds.core.ShardedFileTemplate(
-        data_dir=str(target), dataset_name="mnist", split=name, filetype_suffix="tfrecord"
+        data_dir=str(target), dataset_name=data, split=name, filetype_suffix="tfrecord"
     )
     return tfds.core.SplitInfo(
         name=name, shard_lengths=[len(x)], num_bytes=path.stat().st_size, filename_template=template
@@ -257,7 +269,7 @@ def _write_split(
 
 
 def test_a_prepared_folder_is_read_and_not_written(tmp_path: pathlib.Path) -> None:
-    x, y = _prepare_mnist(tmp_path)
+    x, y = _prepare(tmp_path, "mnist", "3.0.1", _SPLITS)
     before = sorted(path for path in tmp_path.rglob("*"))
     lines: list[str] = []
     data = tasks.load(
@@ -270,8 +282,19 @@ def test_a_prepared_folder_is_read_and_not_written(tmp_path: pathlib.Path) -> No
     got = {
         image.tobytes(): label for client in (0, 1) for image, label in zip(*data.client(client))
     }
-    assert got == {image.tobytes(): label for image, label in zip(x, y)}
+    assert got == {image.tobytes(): label for image, label in zip(x[:8], y[:8])}
     assert sorted(path for path in tmp_path.rglob("*")) == before
+
+
+def test_svhn_has_its_extra_images(tmp_path: pathlib.Path) -> None:
+    splits = {"train": slice(0, 4), "test": slice(4, 7), "extra": slice(7, 16)}
+    x, y = _prepare(tmp_path, "svhn_cropped", "3.0.0", splits)
+    data = tasks.load(tasks.TASKS["svhn"], "auto", str(tmp_path), partition="iid", clients=1)
+    assert data.description == "real: svhn_cropped 3.0.0, train+extra"
+    got = {image.tobytes(): label for image, label in zip(*data.client(0))}
+    train = [*range(4), *range(7, 16)]
+    assert got == {x[i].tobytes(): y[i] for i in train}
+    assert {image.tobytes() for image in data.test_x} == {image.tobytes() for image in x[4:7]}
 
 
 def test_the_newest_prepared_version_counts(tmp_path: pathlib.Path) -> None:
@@ -378,9 +401,60 @@ def test_synthetic_follows_its_equations() -> None:
     assert np.std(centres) == pytest.approx(3, rel=0.15)
 
 
-def test_synthetic_takes_only_its_own_partition() -> None:
+@pytest.mark.parametrize("name", ["synthetic", "synthetic_feddc"])
+def test_synthetic_takes_only_its_own_partition(name: str) -> None:
     with pytest.raises(ValueError, match="partition must read synthetic:ALPHA,BETA for this task"):
-        _load("synthetic", partition="iid")
+        _load(name, partition="iid")
+
+
+def _accuracy_of_one_model(clients: list[tuple[np.ndarray, np.ndarray]]) -> float:
+    """What softmax regression on all clients' examples gets right of them."""
+    x, y = (np.concatenate(part) for part in zip(*clients))
+    x, kernel = np.c_[x, np.ones(len(x))], np.zeros((x.shape[1] + 1, y.max() + 1))
+    for _ in range(300):
+        p = np.exp(x @ kernel - (x @ kernel).max(axis=1, keepdims=True))
+        p = p / p.sum(axis=1, keepdims=True) - np.eye(kernel.shape[1])[y]
+        kernel -= 0.3 * x.T @ p / len(x)
+    return float(np.mean(np.argmax(x @ kernel, axis=1) == y))
+
+
+def test_feddcs_synthetic_data_have_its_codes_shapes() -> None:
+    data = _load("synthetic_feddc", partition="synthetic:0,0", clients=20, seed=5)
+    many = _load("synthetic_feddc", partition="synthetic:0,0", clients=1_000_000, seed=5)
+    x, y = data.client(7)
+    assert (x.shape, y.shape, data.client_size(7)) == ((200, 30), (200,), 200)
+    assert (data.num_classes, set(np.unique(data.test_y))) == (5, set(range(5)))
+    assert np.array_equal(data.test_x[7 * 200 : 8 * 200], x)
+    assert (len(data.test_y), len(many.test_y)) == (4_000, 20_000)
+    assert np.array_equal(many.client(7)[0], x)
+
+
+def test_feddcs_synthetic_data_are_homogeneous_for_zero_and_fedproxs_are_not() -> None:
+    numbers = range(20)
+    same = [synthetic_feddc.create_client(0, 0, 0, i) for i in numbers]
+    models = [synthetic_feddc.create_client(1, 0, 0, i) for i in numbers]
+    inputs = [synthetic_feddc.create_client(0, 1, 0, i) for i in numbers]
+    fedprox = [synthetic.create_client(0, 0, 0, i)[:2] for i in numbers]
+
+    def centres(clients: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        """The spread over clients of the mean input, in the last features, of little noise."""
+        return np.std([x[:, -10:].mean(axis=0) for x, _ in clients], axis=0)
+
+    def class_shares(clients: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        """The spread over clients of the share of each class."""
+        return np.std([np.bincount(y, minlength=10) / len(y) for _, y in clients], axis=0)
+
+    assert max(centres(same).max(), centres(models).max()) < 0.03
+    assert min(centres(inputs).min(), centres(fedprox).min()) > 0.5
+    assert min(_accuracy_of_one_model(same), _accuracy_of_one_model(inputs)) > 0.75
+    assert _accuracy_of_one_model(models) < 0.45
+    assert max(class_shares(same)) < 0.06
+    assert min(max(class_shares(models)), max(class_shares(fedprox))) > 0.1
+    spread = np.std([x for x, _ in same], axis=(0, 1))
+    np.testing.assert_allclose(spread, np.arange(1, 31) ** -0.6, rtol=0.05)
+    other = synthetic_feddc.create_client(0, 0, 1, 0)
+    assert not np.array_equal(same[0][0], other[0])
+    assert not any(np.array_equal(same[0][0], x) for x, _ in same[1:])
 
 
 def test_a_task_of_ones_own() -> None:

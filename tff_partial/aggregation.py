@@ -4,7 +4,8 @@
 
 A weight has the shape it needs: one scalar for the whole update, a scalar for each variable
 (layer-wise algorithms) or an array for each variable (neuron-wise ones). What nobody contributed
-to is 0, so that the global value stays where it was.
+to is 0, so that the global value stays where it was. So is what cannot be averaged: variables that
+are not floating-point numbers, such as the count of `tf.keras.layers.Normalization`.
 """
 
 from __future__ import annotations
@@ -72,12 +73,15 @@ class ContributorMean:
 
 
 def _map(fn: Any, values: Any, weights: Any) -> Any:
-    """Applies fn(value, weight) to every variable; a single weight serves all."""
+    """Applies fn(value, weight) to every float variable; a single weight serves all."""
     flat_values = tf.nest.flatten(values)
     flat_weights = tf.nest.flatten(weights)
     if len(flat_weights) == 1:
         flat_weights *= len(flat_values)
-    results = [fn(v, w) for v, w in zip(flat_values, flat_weights)]
+    results = [
+        fn(v, w) if v.dtype.is_floating else tf.zeros_like(v)
+        for v, w in zip(flat_values, flat_weights)
+    ]
     return tf.nest.pack_sequence_as(values, results)
 
 

@@ -220,7 +220,9 @@ class Computations:
                 layout.split(average["parameters"]),
                 _split(average["statistics"], weights.non_trainable),
             )
-            return tf.nest.map_structure(lambda w, d: w + d, weights, changes)
+            return tf.nest.map_structure(
+                lambda w, d: w + d if w.dtype.is_floating else w, weights, changes
+            )
 
         @tff.federated_computation(
             tff.FederatedType(self._sent_type, tff.SERVER),
@@ -332,11 +334,14 @@ def _receive(value: Any, subset: Any, average: Any, layout: subsets.Layout) -> A
 
 
 def _flatten(tensors: Sequence[Any]) -> Any:
-    flat = [tf.reshape(tensor, [-1]) for tensor in tensors]
+    """The float tensors as one vector."""
+    flat = [tf.reshape(tensor, [-1]) for tensor in tensors if tensor.dtype.is_floating]
     return tf.concat(flat, 0) if flat else tf.zeros([0])
 
 
 def _split(vector: Any, like: Sequence[Any]) -> list[Any]:
-    sizes = [int(np.prod(tensor.shape)) for tensor in like]
-    parts_found = tf.split(vector, sizes) if sizes else []
-    return [tf.reshape(part, tensor.shape) for part, tensor in zip(parts_found, like)]
+    """What `_flatten` made one; tensors that are not float are those of `like`."""
+    floats = [tensor for tensor in like if tensor.dtype.is_floating]
+    sizes = [int(np.prod(tensor.shape)) for tensor in floats]
+    found = iter(tf.split(vector, sizes) if sizes else [])
+    return [tf.reshape(next(found), t.shape) if t.dtype.is_floating else t for t in like]

@@ -173,7 +173,9 @@ def _losses(output: Any) -> Mapping[str, Any]:
 
 
 def _concatenate(tensors: Sequence[Any]) -> np.ndarray:
-    flat = [np.asarray(tensor).reshape(-1) for tensor in tensors]
+    """The float arrays as one vector, as clients keep them."""
+    arrays = [np.asarray(tensor) for tensor in tensors]
+    flat = [a.reshape(-1) for a in arrays if np.issubdtype(a.dtype, np.floating)]
     return np.concatenate(flat) if flat else np.zeros(0, np.float32)
 
 

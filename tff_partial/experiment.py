@@ -173,6 +173,7 @@ def create_params(experiment: Experiment) -> Any:
         learning_rate=settings.learning_rate,
         momentum=settings.momentum,
         weight_decay=settings.weight_decay,
+        weight_decay_on=settings.weight_decay_on,
         clip_norm=settings.clip_norm,
     )
     algorithm = registry.ALGORITHMS[experiment.algo]

@@ -3,9 +3,11 @@
 w <- w_0;  v <- 0;  s <- slope
 for each local step:
     b <- next batch of a shuffle of the client's examples
-    g <- gradient of the mean loss over b at w, + weight_decay * w for kernels
+    g <- gradient of the mean loss over b at w
+    g <- g + weight_decay * w, of kernels                (weight_decay_on = kernels)
     g <- g + s                                           (of an algorithm's own terms)
     g <- g * min(1, clip_norm / |g|)                     (if given; of all of it)
+    g <- g + weight_decay * w, of all parameters         (weight_decay_on = all)
     v <- momentum * v + g
     w <- w - eta * v
     s <- s - pull * eta * v                              (s = slope + pull * (w - w_0))
@@ -32,6 +34,8 @@ from tff_partial.parts import Part
 
 # The buffers of a model that hold the gradient of an algorithm's own terms.
 SLOPE = "slope"
+# What weight decay acts on.
+DECAYED = ("kernels", "all")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +48,10 @@ class LocalTraining:
       batch_size: Examples in a step.
       learning_rate: A schedule of the round (eta), or what `schedules.create` takes.
       momentum: Local, and fresh each round.
-      weight_decay: Factor of w that is added to the gradient of kernels.
+      weight_decay: Factor of w that is added to the gradient.
+      weight_decay_on: `kernels` adds it to the gradient of kernels before clipping, as a Keras
+        regularizer does; `all` to that of every trainable parameter, biases and batch
+        normalization included, after clipping, as PyTorch's SGD does.
       clip_norm: If given and finite, gradients are scaled to at most this global norm.
     """
 
@@ -54,6 +61,7 @@ class LocalTraining:
     learning_rate: Union[schedules.Schedule, float, str] = 0.1
     momentum: float = 0.0
     weight_decay: float = 0.0
+    weight_decay_on: str = "kernels"
     clip_norm: Optional[float] = None
 
     def __post_init__(self) -> None:
@@ -72,6 +80,11 @@ class LocalTraining:
         if self.weight_decay < 0:
             raise ValueError(
                 f"weight_decay must not be negative. Received: weight_decay={self.weight_decay}"
+            )
+        if self.weight_decay_on not in DECAYED:
+            raise ValueError(
+                f"weight_decay_on must be one of {', '.join(DECAYED)}. "
+                f"Received: weight_decay_on={self.weight_decay_on!r}"
             )
         if self.clip_norm is not None and self.clip_norm <= 0:
             raise ValueError(f"clip_norm must be positive. Received: clip_norm={self.clip_norm}")
@@ -216,12 +229,17 @@ def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> 
 
     def gradients(x: Any, y: Any) -> tuple[Any, Any]:
         grads, losses, logits = differentiate(x, y)
-        if local.weight_decay:
-            grads = [_decayed(g, v, local.weight_decay) for g, v in zip(grads, variables)]
+        if local.weight_decay and local.weight_decay_on == "kernels":
+            grads = [
+                _decayed(g, v, local.weight_decay) if _is_kernel(v) else g
+                for g, v in zip(grads, variables)
+            ]
         if optimizer.slope:
             grads = [g + s for g, s in zip(grads, optimizer.slope)]
         if local.clip_norm is not None and math.isfinite(local.clip_norm):
             grads, _ = tf.clip_by_global_norm(grads, local.clip_norm)
+        if local.weight_decay and local.weight_decay_on == "all":
+            grads = [_decayed(g, v, local.weight_decay) for g, v in zip(grads, variables)]
         size = tf.cast(tf.shape(y)[0], tf.float32)
         correct = tf.reduce_sum(objectives.accuracy(y, logits))
         return grads, tf.stack([tf.reduce_sum(losses), correct, size])
@@ -255,6 +273,9 @@ def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> 
 
 
 def _decayed(gradient: Any, variable: Any, weight_decay: float) -> Any:
+    return gradient + weight_decay * variable
+
+
+def _is_kernel(variable: Any) -> bool:
     # Several models in one graph: kernel, kernel_1, ...
-    is_kernel = re.search(r"kernel(_\d+)?$", variable.name.split(":")[0]) is not None
-    return gradient + weight_decay * variable if is_kernel else gradient
+    return re.search(r"kernel(_\d+)?$", variable.name.split(":")[0]) is not None

@@ -18,7 +18,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from tff_partial import objectives, tiers
+from tff_partial import model_checks, objectives, tiers
 from tff_partial.lazy import tf, tff
 
 
@@ -40,6 +40,11 @@ class ModelSpec:
       cuts: What the tiers `moderate` and `weak` leave out; those that are not given follow from
         the model's costs (`costs.cut_of`).
       capacity_batch: Batch size at which capacities are computed; None: that of the training.
+      checked: Whether the model is made of the layers of one that has been checked.
+
+    Raises:
+      ValueError: If the model would be trained otherwise than it is written: its layers in a row
+        compute something else, or have regularisers or constraints (model_checks.py).
     """
 
     create_keras: Callable[[], Any]
@@ -52,9 +57,42 @@ class ModelSpec:
     metrics: tuple[str, ...] = ("accuracy",)
     cuts: Mapping[str, tiers.Cut] = dataclasses.field(default_factory=dict)
     capacity_batch: Optional[int] = None
+    checked: bool = dataclasses.field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         objectives.check(self.loss, self.metrics)
+        if not self.checked:
+            self._check()
+
+    def _check(self) -> None:
+        """Raises a ValueError if the blocks are not the model; see `model_checks`."""
+        with tf.Graph().as_default(), _keras_of_tf2(), _seeded(self.seed):
+            keras_model = self.create_keras()
+            if model_checks.is_chain(keras_model):
+                model = Model(self, keras_model)
+                vars(self)["_variables"] = _described(model)
+            else:
+                model = self._check_chain(keras_model)
+            model_checks.check_layers(keras_model)
+            model_checks.check_shared(model.blocks)
+
+    def _check_chain(self, keras_model: Any) -> Model:
+        examples = model_checks.random_batch(self.input_shape, self.input_dtype)
+        x = self.preprocess(examples) if self.preprocess else examples
+        # Called first: its layers have the shapes then that it means them to have.
+        _call(keras_model, x, training=False)
+        try:
+            model = Model(self, keras_model)
+        except (ValueError, TypeError) as error:
+            raise model_checks.refused(keras_model, "its layers cannot be called so") from error
+        model_checks.check_chain(
+            keras_model,
+            [*model.trainable, *model.statistics],
+            x,
+            functools.partial(_call, keras_model),
+            model.forward,
+        )
+        return model
 
     def instantiate(self) -> Model:
         """Builds the model with variables of its own, initial values determined by `seed`."""
@@ -64,18 +102,19 @@ class ModelSpec:
     @functools.cached_property
     def weights_type(self) -> Any:
         """TFF type of the model's `tff.learning.models.ModelWeights`."""
-        with tf.Graph().as_default():
-            weights = self.instantiate().weights
-            return tff.types.tensorflow_to_type(
-                tf.nest.map_structure(lambda v: (v.dtype, v.shape), _as_struct(weights))
-            )
+        types = [[(dtype, shape) for _, dtype, shape in described] for described in self._variables]
+        return tff.types.tensorflow_to_type(tff.learning.models.ModelWeights(*types))
 
     @functools.cached_property
     def variable_names(self) -> list[str]:
         """Names of the trainable, then the non-trainable variables, `block/layer/kernel`."""
+        return [name for described in self._variables for name, _, _ in described]
+
+    @functools.cached_property
+    def _variables(self) -> tuple[list[Any], list[Any]]:
+        """(Name, dtype, shape) of each trainable and of each non-trainable variable."""
         with tf.Graph().as_default():
-            model = self.instantiate()
-            return [variable.name.split(":")[0] for variable in model.trainable + model.statistics]
+            return _described(self.instantiate())
 
     @functools.cached_property
     def record_type(self) -> Any:
@@ -160,8 +199,7 @@ class Model:
         """Runs `blocks` (all by default) one after the other."""
         with _keras_of_tf2():
             for block in self.blocks if blocks is None else blocks:
-                takes_training = "training" in inspect.signature(block.call).parameters
-                x = block(x, training=training) if takes_training else block(x)
+                x = _call(block, x, training)
         return x
 
     def record_half(self, block: Any, x: Any) -> Any:
@@ -231,8 +269,18 @@ def _call_in_training(layer: Any, x: Any, *unused: Any, **ignored: Any) -> Any:
     return type(layer).call(layer, x, training=True)
 
 
-def _as_struct(weights: Any) -> Any:
-    return tff.learning.models.ModelWeights(list(weights.trainable), list(weights.non_trainable))
+def _call(layer: Any, x: Any, training: bool) -> Any:
+    takes_training = "training" in inspect.signature(layer.call).parameters
+    return layer(x, training=training) if takes_training else layer(x)
+
+
+def _described(model: Model) -> tuple[list[Any], list[Any]]:
+    """(Name, dtype, shape) of the model's trainable and of its non-trainable variables."""
+    trainable, statistics = (
+        [(v.name.split(":")[0], v.dtype, v.shape) for v in variables]
+        for variables in (model.trainable, model.statistics)
+    )
+    return trainable, statistics
 
 
 @contextlib.contextmanager

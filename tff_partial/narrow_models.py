@@ -77,7 +77,7 @@ def create(
     """
     channels = channel_groups.analyse(spec)
     builder = _Builder(channels, kept, scalers or [1.0] * len(kept))
-    return dataclasses.replace(spec, create_keras=builder.create_keras, cuts={})
+    return dataclasses.replace(spec, create_keras=builder.create_keras, cuts={}, checked=True)
 
 
 class _Builder:
@@ -132,7 +132,8 @@ class _Builder:
             *others, last = config["target_shape"]
             config["target_shape"] = (*others, last if last < 0 else axis.repeat * kept)
         if isinstance(layer, tf.keras.layers.GroupNormalization):
-            config["groups"] = _groups(config["groups"], kept)
+            size = self._channels.groups[axis.group].size
+            config["groups"] = _groups(config["groups"], axis.repeat * size, axis.repeat * kept)
         if isinstance(layer, tf.keras.layers.Bidirectional):
             for name in ("layer", "backward_layer"):
                 if name in config:
@@ -149,10 +150,18 @@ def _initialize_with_zeros(config: dict[str, Any]) -> None:
             _initialize_with_zeros(value["config"])
 
 
-def _groups(most: int, channels: int) -> int:
-    """The largest number of groups up to `most` with two channels each at least."""
-    limit = max(1, min(most, channels // 2))
-    return next(size for size in range(limit, 0, -1) if channels % size == 0)
+def _groups(groups: int, channels: int, kept: int) -> int:
+    """How many groups a normalisation has that keeps so many of its channels.
+
+    Those of the full layer if all are kept; one for each channel if it is so there; else as many
+    as fit, up to those of the full layer, with two channels each at least.
+    """
+    if kept == channels:
+        return groups
+    if groups == channels:
+        return kept
+    limit = max(1, min(groups, kept // 2))
+    return next(size for size in range(limit, 0, -1) if kept % size == 0)
 
 
 def _scaled_class() -> Any:

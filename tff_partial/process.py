@@ -305,7 +305,9 @@ def build_finalizer(model: ModelSpec, server_learning_rate: float) -> Any:
 
     @tff.tensorflow.computation(model.weights_type, model.weights_type)
     def apply_update(weights: Any, update: Any) -> Any:
-        return tf.nest.map_structure(lambda w, d: w + server_learning_rate * d, weights, update)
+        return tf.nest.map_structure(
+            lambda w, d: w + server_learning_rate * d if w.dtype.is_floating else w, weights, update
+        )
 
     at_server = tff.FederatedType(model.weights_type, tff.SERVER)
 

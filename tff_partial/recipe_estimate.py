@@ -35,7 +35,7 @@ _SIZES = {
     "emnist": (240_000, 40_000),
     "mnist": (60_000, 10_000),
     "fashion_mnist": (60_000, 10_000),
-    "svhn": (73_257, 26_032),
+    "svhn": (604_388, 26_032),
 }
 _NEXT_COHORT_TRAINS = ("fedumf", "fedumf_feddc")
 _WRITERS = {False: 3400, True: 100}  # whether embedded

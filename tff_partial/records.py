@@ -21,7 +21,15 @@ def create_record(x: Any, y: Any, client_id: int = 0, seed: int = 0, tier: int =
       client_id: Who it is.
       seed: The run's seed.
       tier: Index of the client's tier.
+
+    Raises:
+      ValueError: If there are not as many labels as examples.
     """
+    if len(x) != len(y):
+        raise ValueError(
+            f"a record must have one label for each example. Received: {len(x)} examples and "
+            f"{len(y)} labels"
+        )
     words = np.random.SeedSequence([seed, client_id]).generate_state(2)
     record = collections.OrderedDict(
         x=x,

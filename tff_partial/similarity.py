@@ -33,6 +33,7 @@ from tff_partial import (
     similarity_tables,
     svcca,
     synchronisation,
+    temporary,
 )
 from tff_partial import experiment as experiments
 
@@ -258,4 +259,5 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    temporary.use_own_folder()
     sys.exit(main(sys.argv[1:]))

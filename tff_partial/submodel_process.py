@@ -51,12 +51,14 @@ class HeteroParams(SubmodelParams):
 
     Attributes:
       scaler: Whether a small model divides activations by its rate while it trains.
-      masked_logits: Whether logits of classes that a client lacks are 0 while it trains, and their
-        weights are averaged over the clients that have the class.
+      masked_logits: Whether logits of classes that a client lacks are 0 while it trains. The last
+        layer's weights of a class are then averaged over the clients that have it.
+      masked_rows: Whether they are averaged so even if logits are not masked.
     """
 
     scaler: bool = True
     masked_logits: bool = True
+    masked_rows: bool = True
 
 
 class Request(NamedTuple):
@@ -114,6 +116,7 @@ def build(
     create_part: Callable[[Sequence[Model], int], parts.Part] = lambda models, tier: (
         parts.everything(models[tier])
     ),
+    masked_rows: bool = False,
 ) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`.
 
@@ -125,9 +128,11 @@ def build(
       masked_logits: As in `HeteroParams`.
       distill: If given, the server distils the clients' models after every round.
       create_part: (The small models of all tiers, a tier's index) -> how that tier trains.
+      masked_rows: As in `HeteroParams`.
     """
     channels = channel_groups.analyse(model)
     masked = masked_logits and channels.classes > 1
+    by_class = (masked_logits or masked_rows) and channels.classes > 1
 
     def part(tier: int, built: Sequence[Model]) -> parts.Part:
         found = create_part(built, tier)
@@ -139,7 +144,7 @@ def build(
 
         def client_fn(tier: int) -> process.ClientFn:
             chosen = part(tier, built)
-            return _client_fn(channels, rule, small[tier], built[tier], chosen, params, masked)
+            return _client_fn(channels, rule, small[tier], built[tier], chosen, params, by_class)
 
         return [_with_logits(client_fn(i), model, distill) for i, model in enumerate(built)]
 
@@ -160,7 +165,7 @@ def _client_fn(
     model: Model,
     part: parts.Part,
     params: SubmodelParams,
-    masked: bool,
+    by_class: bool,
 ) -> process.ClientFn:
     local = params.local
     train = local_training.build(model, part, local)
@@ -173,7 +178,7 @@ def _client_fn(
         start = submodels.extract(channels, values, kept)
         sums = train(_weights(start, len(weights.trainable)), record, local.rate(round_num))
         delta = [v - w for v, w in zip([*model.trainable, *model.statistics], start)]
-        classes = _present(record["y"], channels.classes) if masked else None
+        classes = _present(record["y"], channels.classes) if by_class else None
         update, held = submodels.restore(channels, delta, kept, classes)
         weight = process.client_weight(record, params.weighting)
         return tff.learning.templates.ClientResult(

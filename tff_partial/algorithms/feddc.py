@@ -24,8 +24,11 @@ The mean of the last local models of all clients is evaluated as `all_clients`.
 
 Differences from the paper: as in its public code, the drift that is added to the mean is that of
 all clients, not only of the cohort, and the gradient correction has SCAFFOLD's form. That code
-also divides alpha and c by a client's share of the examples and takes the first round's eta for
-c_i; here all clients have the same and eta is the round's. Clipping (10 there) is `--clip_norm`.
+also divides alpha and c by a client's share of the examples (its number over the mean), counts the
+changes of c_i that many times, and takes the first round's eta and an average client's K for c_i;
+here all clients have the same, and eta and K are the client's own in the round. Clipping (10 there)
+is `--clip_norm`, its weight decay (1e-3, of all parameters, after clipping) `--weight_decay` with
+`--weight_decay_on=all`.
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ class Params(submodel_process.HeteroParams):
 
     layers: str = "all"
     keep_rates: str = ""
+    masked_rows: bool = False  # neither paper has it, and FedDrop masks no logits either
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,7 +53,14 @@ class Params(submodel_process.HeteroParams):
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
     small = [_submodel(model, params, tier) for tier in params.tiers]
-    return submodel_process.build(model, params, small, neuron_rules.random, params.masked_logits)
+    return submodel_process.build(
+        model,
+        params,
+        small,
+        neuron_rules.random,
+        params.masked_logits,
+        masked_rows=params.masked_rows,
+    )
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

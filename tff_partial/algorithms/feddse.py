@@ -15,8 +15,12 @@ With `distill` > 0 the server then distils the ensemble of the clients' sub-mode
 (FedDF, section 7.6; distillation.py). Static batch normalisation and the scaler are the paper's;
 masked logits and clipping are those of HeteroFL's code, whose set-up the paper follows.
 
-Differences from the paper: layers whose outputs are added share their neurons, and their score is
-the mean over their activations. Left open there: the score of a channel of a convolution is its
+Differences from the paper: its mask M is on the outputs of a layer only, M_{l,i,j} = 0 if neuron i
+of layer l is pruned, so that a kept neuron keeps its weights from pruned neurons of the layer
+before. They see no input and do not learn, but count in the mean, with an update of zero. Here the
+small model is sliced on both sides: such weights are not the client's, and their mean is over the
+clients that keep both neurons. Layers whose outputs are added share their neurons, and their score
+is the mean over their activations. Left open there: the score of a channel of a convolution is its
 mean over positions as well.
 """
 
@@ -85,7 +89,13 @@ def build(model: ModelSpec, params: Params) -> Any:
         return rule
 
     return submodel_process.build(
-        model, params, small, create_rule, params.masked_logits, _distillation(params)
+        model,
+        params,
+        small,
+        create_rule,
+        params.masked_logits,
+        _distillation(params),
+        masked_rows=params.masked_rows,
     )
 
 

@@ -14,8 +14,11 @@ Acar et al., Federated learning based on dynamic regularization, 2021; as the ap
 The paper's gradient of f_i is -l_i and its h is -alpha D. The mean of the last local models of all
 clients, those that never took part included, is evaluated as `all_clients`.
 
-Differences from the paper: its public code divides alpha by a client's share of the examples,
-here all have the same alpha; clipping (10 there) is `--clip_norm`.
+Differences from the paper: its public code divides alpha by a client's share of the examples (its
+number over the mean), here all have the same alpha. Clipping (10 there) is `--clip_norm`; its
+weight decay (of all parameters, after clipping) is `--weight_decay` with `--weight_decay_on=all`.
+There alpha * w is part of that weight decay and so not clipped; here the whole gradient of the
+added terms is.
 """
 
 from __future__ import annotations

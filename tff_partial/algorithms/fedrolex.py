@@ -11,6 +11,10 @@ Alam et al., FedRolex: model-heterogeneous federated learning with rolling sub-m
 
 In m rounds every channel is in the window equally often. Scaler, masked logits, static batch
 normalisation and clipping are those of HeteroFL, on whose code FedRolex's is built.
+
+Differences: none from the paper, whose window moves forward. Its public server code rolls the other
+way: channels -t, -t+1, ..., -t + ceil(r_k m) - 1, modulo m. Only the paper's direction is
+implemented here.
 """
 
 from __future__ import annotations
@@ -30,7 +34,14 @@ class Params(submodel_process.HeteroParams):
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
     small = [submodel_process.create_submodel(model, t, params.scaler) for t in params.tiers]
-    return submodel_process.build(model, params, small, neuron_rules.rolling, params.masked_logits)
+    return submodel_process.build(
+        model,
+        params,
+        small,
+        neuron_rules.rolling,
+        params.masked_logits,
+        masked_rows=params.masked_rows,
+    )
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

@@ -11,10 +11,16 @@ rate:
         each element of w_{t+1} <- mean of w_k over the clients that hold it
 
 The reference code's additions are on by default: activations divided by r_k in training (`scaler`),
-logits of classes that the client lacks set to 0 (`masked_logits`), static batch normalisation
-(--normalization=static) and gradients clipped to norm 1 (--clip_norm).
+logits of classes that the client lacks set to 0 (`masked_logits`), the last layer's weights of a
+class averaged over the clients that have it, whether logits are masked or not (`masked_rows`),
+static batch normalisation (--normalization=static) and gradients clipped to norm 1 (--clip_norm).
+That code's weight decay, of all parameters and after clipping, is --weight_decay_on=all, which
+FedDSE's presets have. Its networks are `four_conv_cnn` and `preact_resnet18`.
 
 Differences from the paper: a flatten layer is sliced too, so every builder here can be used.
+Differences from the code: biases of convolutions start at 0, there at random; static batch
+normalisation is evaluated with biased variances, there with unbiased ones; in a network without
+normalisation the scaler divides the outputs of convolutions.
 """
 
 from __future__ import annotations
@@ -34,7 +40,14 @@ class Params(submodel_process.HeteroParams):
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
     small = [submodel_process.create_submodel(model, t, params.scaler) for t in params.tiers]
-    return submodel_process.build(model, params, small, neuron_rules.ordered, params.masked_logits)
+    return submodel_process.build(
+        model,
+        params,
+        small,
+        neuron_rules.ordered,
+        params.masked_logits,
+        masked_rows=params.masked_rows,
+    )
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

@@ -17,8 +17,11 @@ so that c_i is a mean of gradients. Without it the variates grow from round to r
 diverges. The factor of s lets a correction move a client about as far as without momentum: the
 gradient turns as the client moves, the correction does not.
 
-Differences from the paper: the server's rate is 1, momentum is possible. Variates are means over
-a client's steps, whatever its number of examples, and all clients have the same share 1/N in c.
+Differences from the paper: the server's rate is 1, momentum is possible. FedDyn's and FedDC's
+public code of it scales by p_i, a client's number of examples over the mean: clients train with
+c / p_i, and their changes of c_i count p_i-fold in c. It divides x - y by the first round's eta and
+by an average client's K. Here all clients count alike, and eta and K are the client's own in the
+round.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Optional
 from tff_partial import results, run_statistics
 
 NOT_REAL = "not the real set"
+# Settings that older runs do not have yet, as they were then.
+BEFORE = {"weight_decay_on": "kernels"}
 
 
 class ReportError(ValueError):
@@ -40,7 +42,7 @@ class Run:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        return self.config.get("settings", {})
+        return {**BEFORE, **self.config.get("settings", {})}
 
     @property
     def seed(self) -> int:

@@ -11,7 +11,7 @@ NAMES = ("in_process", "local_cpp", "remote")
 
 
 class WorkersLostError(RuntimeError):
-    """No remote worker is left that could run the computation."""
+    """No worker is left that could run the computation."""
 
 
 def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[int] = None) -> None:
@@ -24,9 +24,9 @@ def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[i
             f"Received: runtime={name!r}, workers={list(workers)}"
         )
     if name == "remote":
-        from tff_partial.runtime import remote_worker
+        from tff_partial.runtime import addresses
 
-        remote_worker.check_addresses(workers)
+        addresses.check(workers)
     if client_parallelism is not None and (name != "in_process" or client_parallelism < 1):
         raise ValueError(
             "client_parallelism must be positive and given with runtime='in_process' only. "

@@ -1,9 +1,14 @@
 """Stock TFF's C++ worker on this machine, managed.
 
+**The worker listens on all interfaces, without authentication**: whoever reaches its port can run
+TensorFlow graphs as you. The binary offers no other choice, so `create_context` warns where
+there is an address beside loopback. The runtime `in_process` opens no port.
+
 TFF's own local runtime leaves its worker running when Python ends in any way but a clean
 one, hands it this process's stdout (so that a pipe never ends), and waits for ever when
 the worker dies. Here the worker writes to a log of its own, must answer within 30 s, ends
-with this process however that ends (`worker_process.py`), and its death is an error.
+with this process however that ends (`worker_process.py`), and its death is an error, as is a
+worker that hangs.
 
     context = local_cpp.create_context()
     tff.framework.set_default_context(context)
@@ -11,12 +16,19 @@ with this process however that ends (`worker_process.py`), and its death is an e
     context.close()
 """
 
+import ipaddress
+import socket
 from typing import Any, Optional
 
 import portpicker
+import psutil
 import tensorflow_federated as tff
+from absl import logging
 
-from tff_partial.runtime import worker_client, worker_process
+from tff_partial.runtime import WorkersLostError, worker_client, worker_process
+
+# Seconds within which a worker must answer a contact during a computation.
+_CONTACT_TIMEOUT = 4.0
 
 
 class LocalCppContext(tff.framework.SyncContext):
@@ -27,8 +39,8 @@ class LocalCppContext(tff.framework.SyncContext):
         self._client = worker_client.WorkerClient(
             tff.backends.native.desugar_and_transform_to_native
         )
-        channel = worker_process.open_channel(f"localhost:{worker.port}")
-        self._client.connect(channel, worker.is_running)
+        self._address = f"localhost:{worker.port}"
+        self._client.connect(worker_process.open_channel(self._address), self._is_alive)
 
     @property
     def worker_pid(self) -> int:
@@ -38,20 +50,26 @@ class LocalCppContext(tff.framework.SyncContext):
         """Runs `comp` on `arg`.
 
         Raises:
-          RuntimeError: If the worker is gone; the message has the end of its log.
+          WorkersLostError: If the worker is gone or hangs; the message has the end of its log.
         """
         try:
             return self._client.invoke(comp, arg)
         except worker_client.WorkerLost as error:
-            raise RuntimeError(
-                f"the TFF worker is lost ({self._worker.exit_status()}; {error}). "
-                f"End of its log:\n{self._worker.log_tail()}"
+            raise WorkersLostError(
+                f"the TFF worker, process {self._worker.pid}, is lost "
+                f"({self._worker.exit_status()}; {error}); "
+                f"end of its log: {self._worker.log_tail()}"
             ) from None
 
     def close(self) -> None:
         """Ends the worker. The context cannot be used afterwards."""
         self._client.disconnect()
         self._worker.stop()
+
+    def _is_alive(self) -> bool:
+        return self._worker.is_running() and worker_process.is_alive(
+            self._address, _CONTACT_TIMEOUT
+        )
 
 
 def create_context(
@@ -69,10 +87,31 @@ def create_context(
       start_timeout: Seconds within which the worker must answer.
 
     Raises:
-      RuntimeError: If the worker dies at the start or does not answer.
+      WorkersLostError: If the worker dies at the start or does not answer.
     """
     port = portpicker.pick_unused_port()
     command = worker_process.worker_command(port, max_concurrent_computation_calls)
+    exposed = addresses_beside_loopback()
+    if exposed:
+        logging.warning(
+            "anyone who reaches port %d of %s can run code as you while this runs; "
+            "--runtime=in_process opens no port (docs/remote.md, Security)",
+            port,
+            ", ".join(exposed),
+        )
     return LocalCppContext(
         worker_process.WorkerProcess(command, port, log_path, start_timeout=start_timeout)
     )
+
+
+def addresses_beside_loopback() -> list[str]:
+    """The addresses of this host at which others may reach it."""
+    stats = psutil.net_if_stats()
+    found = [
+        address.address.partition("%")[0]
+        for name, addresses in psutil.net_if_addrs().items()
+        for address in addresses
+        if name in stats and stats[name].isup
+        if address.family in (socket.AF_INET, socket.AF_INET6)
+    ]
+    return [text for text in found if not ipaddress.ip_address(text).is_loopback]

@@ -29,8 +29,8 @@ from typing import Any, Optional
 
 import tensorflow_federated as tff
 
-from tff_partial.runtime import WorkersLostError
-from tff_partial.runtime.remote_worker import RemoteWorker, check_addresses
+from tff_partial.runtime import WorkersLostError, addresses
+from tff_partial.runtime.remote_worker import RemoteWorker
 from tff_partial.runtime.worker_client import WorkerLost
 
 # How long an invocation waits for lost workers that may be back: enough for one that is,
@@ -163,7 +163,7 @@ class RemoteContext(tff.framework.SyncContext):
 def create_context(
     workers: Sequence[str],
     *,
-    connect_timeout: float = 5.0,
+    connect_timeout: float = 4.0,
     max_retries: int = 3,
 ) -> RemoteContext:
     """Connects to workers and returns a context that runs computations on them.
@@ -177,7 +177,7 @@ def create_context(
       ValueError: If an address is not `host:port`, or occurs twice, or there is none.
       WorkersLostError: If no worker answers. One that does not is used later if it does.
     """
-    check_addresses(workers)
+    addresses.check(workers)
     if connect_timeout <= 0:
         raise ValueError(f"connect_timeout must be positive. Received: {connect_timeout=}")
     if max_retries < 0:

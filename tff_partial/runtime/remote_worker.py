@@ -1,32 +1,13 @@
 """One remote worker: its address, and whether it answers."""
 
 import concurrent.futures
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Optional
 
 from absl import logging
 
 from tff_partial.runtime import worker_client, worker_process
 from tff_partial.runtime.worker_client import WorkerLost
-
-# A worker under load may miss one contact; three in a row mean that it is gone.
-_CONTACTS = 3
-# A name, an IPv4 address, or an IPv6 address in brackets.
-_ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}")
-
-
-def check_addresses(workers: Sequence[str]) -> None:
-    if isinstance(workers, str) or not workers:
-        raise ValueError(f"workers must list at least one host:port. Received: {workers=}")
-    for address in workers:
-        if not _ADDRESS.fullmatch(address) or not 1 <= int(address.rpartition(":")[2]) <= 65535:
-            raise ValueError(
-                f"workers must be host:port with a port from 1 to 65535. Received: {address!r}"
-            )
-    repeated = sorted({address for address in workers if list(workers).count(address) > 1})
-    if repeated:
-        raise ValueError(f"workers must differ. Received twice: {', '.join(repeated)}")
 
 
 class RemoteWorker:
@@ -69,8 +50,4 @@ class RemoteWorker:
         self._client.disconnect()
 
     def _is_alive(self) -> bool:
-        for _ in range(_CONTACTS):
-            with worker_process.open_channel(self.address) as channel:
-                if worker_process.answers(channel, self._timeout):
-                    return True
-        return False
+        return worker_process.is_alive(self.address, self._timeout)

@@ -22,6 +22,7 @@ _MAX_EXECUTORS = 3
 _WATCH_INTERVAL = 5.0
 # What the worker says when it was restarted and does not know our executor.
 _FORGOTTEN = "No executor found for ID"
+_SILENT = "it no longer answers"
 
 
 class WorkerLost(Exception):
@@ -39,6 +40,7 @@ class WatchedStub(tff.framework.RemoteExecutorStub):
     def __init__(self, channel: grpc.Channel, is_alive: Callable[[], bool]) -> None:
         self._rpcs = executor_pb2_grpc.ExecutorGroupStub(channel)
         self._is_alive = is_alive
+        self._lost = ""
 
     def get_executor(self, request: Any) -> Any:
         return self._call(self._rpcs.GetExecutor, request)
@@ -66,27 +68,42 @@ class WatchedStub(tff.framework.RemoteExecutorStub):
         return self._release(self._rpcs.DisposeExecutor, request, response)
 
     def _call(self, rpc: Any, request: Any) -> Any:
+        if self._lost:
+            raise WorkerLost(self._lost)
         try:
-            call = rpc.future(request)
-            while True:
-                try:
-                    return call.result(timeout=_WATCH_INTERVAL)
-                except grpc.FutureTimeoutError:
-                    if not self._is_alive():
-                        call.cancel()
-                        raise WorkerLost("it no longer answers") from None
+            return self._watch(rpc.future(request))
         except grpc.RpcError as error:
-            if _is_lost(error):
-                raise WorkerLost(error.details()) from None
-            raise
+            if not _is_lost(error):
+                raise
+            self._lost = " ".join((error.details() or _SILENT).split())
         except ValueError as error:  # What gRPC raises on a closed channel.
-            raise WorkerLost(str(error)) from None
+            self._lost = str(error)
+        raise WorkerLost(self._lost)
+
+    def _watch(self, call: Any) -> Any:
+        while True:
+            try:
+                return call.result(timeout=_WATCH_INTERVAL)
+            except grpc.FutureTimeoutError:
+                if not self._is_alive():
+                    call.cancel()
+                    self._lost = _SILENT
+                    raise WorkerLost(_SILENT) from None
 
     def _release(self, rpc: Any, request: Any, response: Any) -> Any:
-        """A worker that is gone has released everything already."""
+        """A worker that is gone has released everything already.
+
+        One that hangs is asked once: there may be hundreds of values to release.
+        """
+        if self._lost:
+            return response
         try:
             return rpc(request, timeout=_WATCH_INTERVAL)
-        except (grpc.RpcError, ValueError):
+        except ValueError:
+            return response
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and not self._is_alive():
+                self._lost = _SILENT
             return response
 
 

@@ -27,10 +27,14 @@ from typing import IO, Optional
 import grpc
 
 from tff_partial import children
+from tff_partial.runtime import WorkersLostError
 
 START_TIMEOUT = 30.0
 _STOP_TIMEOUT = 5.0
 _TAIL_BYTES = 2000
+_TAIL_LINES = 3
+# A worker under load may miss one contact; three in a row mean that it is gone.
+_CONTACTS = 3
 _PROBE = "/tensorflow_federated.v0.ExecutorGroup/DisposeExecutor"
 
 
@@ -76,6 +80,15 @@ def answers(channel: grpc.Channel, timeout: float) -> bool:
     return True
 
 
+def is_alive(address: str, timeout: float) -> bool:
+    """Whether a worker answers one of three contacts; one that is busy computing does."""
+    for _ in range(_CONTACTS):
+        with open_channel(address) as channel:
+            if answers(channel, timeout):
+                return True
+    return False
+
+
 class WorkerProcess:
     """A running worker that answers on `port`.
 
@@ -87,7 +100,7 @@ class WorkerProcess:
       start_timeout: Seconds until it must answer.
 
     Raises:
-      RuntimeError: If it exits at once or does not answer in time, with the end of its log.
+      WorkersLostError: If it exits at once or does not answer in time, with the end of its log.
     """
 
     def __init__(
@@ -122,13 +135,14 @@ class WorkerProcess:
             return "still running"
 
     def log_tail(self) -> str:
-        """The last lines of the worker's output, for an error message."""
+        """The last lines of the worker's output, as one line for an error message."""
         if self._log.closed:
             return "(closed)"
         size = os.fstat(self._log.fileno()).st_size
         # pread, because the worker shares the file's position.
         tail = os.pread(self._log.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES))
-        return tail.decode(errors="replace").strip() or "(empty)"
+        lines = tail.decode(errors="replace").strip().splitlines()[-_TAIL_LINES:]
+        return " | ".join(lines) or "(empty)"
 
     def wait(self) -> int:
         """Waits until the worker ends by itself or by `stop`; returns its exit code."""
@@ -150,8 +164,8 @@ class WorkerProcess:
             time.sleep(0.05)
         raise self._start_error(f"did not answer on port {self.port} within {timeout:g} s")
 
-    def _start_error(self, what: str) -> RuntimeError:
-        return RuntimeError(f"the TFF worker {what}. End of its log:\n{self.log_tail()}")
+    def _start_error(self, what: str) -> WorkersLostError:
+        return WorkersLostError(f"the TFF worker {what}; end of its log: {self.log_tail()}")
 
 
 def _open_log(log_path: Optional[str]) -> IO:
@@ -178,7 +192,7 @@ def _start(command: Sequence[str], output: int) -> subprocess.Popen:
     threading.Thread(target=start_and_wait, name="tff-worker", daemon=True).start()
     started.wait()
     if isinstance(outcome[0], OSError):
-        raise RuntimeError(f"the TFF worker could not be started: {outcome[0]}")
+        raise WorkersLostError(f"the TFF worker could not be started: {outcome[0]}")
     return outcome[0]
 
 
@@ -199,6 +213,7 @@ def _end(process: subprocess.Popen, log: IO, owner: int) -> None:
         return
     if process.poll() is None:
         process.terminate()
+        process.send_signal(signal.SIGCONT)  # A stopped process would not notice.
         try:
             process.wait(_STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
