@@ -28,6 +28,8 @@ from tasks import partition
 from tff_partial import (
     accounting,
     client_state,
+    faults,
+    folder_lock,
     recipe_plan,
     recipe_runs,
     recipes,
@@ -243,6 +245,7 @@ class Prepared:
     folder: str
     settings: dict[str, Any]
     execution: dict[str, Any]
+    lock: folder_lock.FolderLock
 
 
 def prepare(values: flags.FlagValues) -> Prepared:
@@ -262,7 +265,7 @@ def prepare(values: flags.FlagValues) -> Prepared:
         "client_state": values.client_state,
         "client_state_cache": values.client_state_cache,
     }
-    client_state.check(values.client_state)
+    client_state.check(values.client_state, values["client_state_cache"].present)
     runtime.check(*_runtime_options(execution))
     runtime.configure(values.runtime)
     data = experiments.load_data(experiment, values.data, values.data_dir, log=_say)
@@ -272,6 +275,10 @@ def prepare(values: flags.FlagValues) -> Prepared:
         experiments.check_folders(experiment)
     model = experiments.create_model(experiment, data)
     accounts = experiments.create_accounts(experiment, model, data, devices)
+    who = experiments.participants(experiment)
+    accounts.check_deadline(
+        None if who is None else who.tolist(), bool(experiment.settings.capacities)
+    )
     settings = {
         **experiment.identity(data),
         "device_speeds": list(devices.speeds),
@@ -280,8 +287,8 @@ def prepare(values: flags.FlagValues) -> Prepared:
     }
     stamp = time.strftime("%Y%m%d-%H%M%S")
     folder = values.output_dir or f"results/{values.task}-{values.algo}-{stamp}"
-    results.prepare_folder(folder, settings, execution)
-    return Prepared(experiment, data, model, accounts, folder, settings, execution)
+    lock = results.prepare_folder(folder, settings, execution)
+    return Prepared(experiment, data, model, accounts, folder, settings, execution, lock)
 
 
 def _runtime_options(execution: dict[str, Any]) -> tuple[Any, ...]:
@@ -290,12 +297,31 @@ def _runtime_options(execution: dict[str, Any]) -> tuple[Any, ...]:
 
 def run(prepared: Prepared) -> int:
     """Trains, writes the results and prints them; returns the exit code."""
-    from tff_partial import training
-
     experiment, folder = prepared.experiment, prepared.folder
     data = prepared.data.description
     _say(f"{experiment.task.name} with {experiment.algo}; data {data}; results in {folder}")
-    code = 0
+    with prepared.lock:
+        try:
+            code, diverged = _train_in_runtime(prepared)
+            capacity = prepared.accounts.average_capacity()
+            finish(folder, {**prepared.settings, "average_capacity": capacity}, data, diverged)
+        except client_state.CheckpointError as error:
+            _say(f"error: {error}")
+            return 2
+        except faults.errors() as error:
+            # A full disk, a folder that was removed: files are complete, and there may be no room
+            # for others.
+            _say(f"error: {faults.line(error)}; start again with --output_dir={folder} to resume")
+            return 1
+    return code
+
+
+def _train_in_runtime(prepared: Prepared) -> tuple[int, Optional[int]]:
+    """Returns the exit code, and the round in which the run diverged if it did."""
+    from tff_partial import divergence, training
+
+    folder = prepared.folder
+    again = f"start again with --output_dir={folder}"
     try:
         context = runtime.set_default(*_runtime_options(prepared.execution))
         try:
@@ -303,25 +329,29 @@ def run(prepared: Prepared) -> int:
         finally:
             context.close()
     except training.Interrupted as stopped:
-        _say(f"{stopped}; start again with --output_dir={folder} to go on")
-        code = 128 + stopped.signal_number
-    except client_state.CheckpointError as error:
-        _say(f"error: {error}")
-        return 2
+        _say(f"{stopped}; {again} to go on")
+        return 128 + stopped.signal_number, None
     except runtime.WorkersLostError as error:
         others = " and other --workers" if prepared.execution["workers"] else ""
-        _say(f"error: {error}; start again with --output_dir={folder}{others} to go on")
-        code = 1
-    capacity = prepared.accounts.average_capacity()
-    finish(folder, {**prepared.settings, "average_capacity": capacity}, data)
-    return code
+        _say(f"error: {error}; {again}{others} to go on")
+        return 1, None
+    except divergence.DivergedError as error:
+        _say(f"error: {error}; {folder} keeps the last finite checkpoint")
+        return 1, error.round_num
+    return 0, None
 
 
 def train(prepared: Prepared) -> None:
     """Trains and saves the final weights, with the statistics that they are evaluated with."""
+    is_remote = prepared.execution["runtime"] == "remote"
+    with experiments.own_folders(prepared.experiment, prepared.folder, is_remote) as experiment:
+        _train(prepared, experiment)
+
+
+def _train(prepared: Prepared, experiment: experiments.Experiment) -> None:
     from tff_partial import evaluation, training
 
-    experiment, data, model = prepared.experiment, prepared.data, prepared.model
+    data, model = prepared.data, prepared.model
     plan = training.Plan(
         rounds=experiment.settings.rounds,
         clients_per_round=experiment.settings.clients_per_round,
@@ -363,12 +393,16 @@ def train(prepared: Prepared) -> None:
     results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
 
 
-def finish(folder: str, settings: dict[str, Any], data: str) -> None:
+def finish(
+    folder: str, settings: dict[str, Any], data: str, diverged_at_round: Optional[int] = None
+) -> None:
     """Writes what is made from the metrics, and prints the table."""
     rows = results.read_metrics(folder)
     if not rows:
         return
-    summary = results.summarize(settings, data, rows)
+    if all(row["train_loss"] is None for row in rows):
+        _say("warning: no client was in time in any round; the model is the initial one")
+    summary = results.summarize(settings, data, rows, diverged_at_round)
     results.write_json(f"{folder}/summary.json", summary)
     title = f"{settings['task']}, {settings['algo']}, {settings['model']} ({data})"
     results.plot_curves(f"{folder}/curves.png", title, rows, results.tier_names(settings))

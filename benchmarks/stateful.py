@@ -66,7 +66,7 @@ class Stepper:
         plan = training.Plan(rounds=10**6, clients_per_round=SELECTED)
         sample = self._take_turns if num_clients == FEW else self._sample
         self.clients = training.create_clients(process, plan, folder, sample)
-        self.clients.restore(0)
+        self.clients.restore()
         self.state, self.done = process.initialize(), 0
         self._create_record = records.create_record
 
@@ -144,6 +144,7 @@ def checkpoint(count: int, folder: str) -> dict[str, float]:
     work = dataclasses.replace(works.WORKS["resnet20"], clients=10)
     stepper = Stepper("scaffold", work, 1000, folder)
     outputs = training.Outputs(folder)
+    outputs.restore(stepper.state, stepper.clients)
     found: dict[str, list[float]] = {"round": [], "checkpoint": []}
     for turn in range(count + 1):
         seconds = stepper.seconds()

@@ -34,6 +34,8 @@ with open(folder / "starts", "a") as file:
 for done in range(1, int(rounds) + 1):
     time.sleep(float(seconds))
     (folder / "metrics.csv").write_text("round\\n" + "1\\n" * done)
+if message.startswith("diverged"):
+    (folder / "summary.json").write_text(json.dumps({"diverged_at_round": int(rounds)}))
 if message:
     sys.exit(f"error: {message}")
 (folder / "weights.npz").write_text("")
@@ -46,7 +48,9 @@ def fake_run(folder, name, rounds=2, seconds=0.01, message=""):
     row = recipe_schema.Row(name, name, {}, {}, recipe_schema.Published())
     place = folder / name / "seed-0"
     arguments = ("-c", FAKE, str(place), str(rounds), str(seconds), message)
-    experiment = types.SimpleNamespace(settings=types.SimpleNamespace(rounds=rounds))
+    experiment = types.SimpleNamespace(
+        settings=types.SimpleNamespace(rounds=rounds, target_accuracy=None)
+    )
     log = folder / "logs" / f"{name}.log"
     return recipe_plan.Run(row, 0, arguments, place, log, experiment, is_embedded=True)
 
@@ -72,6 +76,28 @@ def test_a_failure_is_reported_and_the_others_go_on_and_are_skipped_next_time(tm
         assert reason.startswith("exit code 1, error: no (see ")
         assert [len(starts(run)) for run in runs] == [1, times, 1]
     assert "6/6" in capsys.readouterr().err
+
+
+def test_rows_that_diverge_are_marked_and_not_run_again(tmp_path, capsys, monkeypatch):
+    runs = [fake_run(tmp_path, "a", message="diverged"), fake_run(tmp_path, "b")]
+    metric = recipe_schema.Metric("rounds", "rounds", "", None)
+    recipe = types.SimpleNamespace(name="own/tiny", kind="runs", metric=metric)
+    plan = types.SimpleNamespace(
+        recipe=recipe, runs=runs, rows=[run.row for run in runs], folder=tmp_path, document={}
+    )
+    monkeypatch.setattr(recipe_plan, "create", lambda options, build: plan)
+    monkeypatch.setattr(recipe_runs.recipe_document, "write", lambda folder, document: None)
+    for _ in range(2):
+        assert recipe_runs.main(types.SimpleNamespace(given={}), build=None) == 1
+        captured = capsys.readouterr()
+        lines = captured.out.splitlines()
+        assert lines[-2].split() == ["a", *["diverged", "in", "round", "2"], "1"]
+        assert lines[-1].split() == ["b", "2", "1"]
+        assert "diverged: a seed 0: in round 2; it is not run again" in captured.err
+        assert "failed: " not in captured.err
+        assert [len(starts(run)) for run in runs] == [1, 1]
+    with_others = recipe_results._ours(metric, runs)
+    assert with_others == "2 (1 of 2 diverged)"
 
 
 def test_control_c_reaches_the_runs_and_no_other_is_started(tmp_path):

@@ -114,3 +114,18 @@ def test_equals_fedavg_with_its_feature_off(name):
 def test_bad_hyperparameters_are_refused(name, params):
     with pytest.raises(ValueError, match="Received"):
         build(name, **params)
+
+
+NUMBERS = [
+    (name, field.name)
+    for name, algorithm in registry.ALGORITHMS.items()
+    for field in dataclasses.fields(algorithm.params)
+    if isinstance(field.default, float)
+]
+
+
+@pytest.mark.parametrize(("name", "field"), NUMBERS, ids=map(":".join, NUMBERS))
+def test_numbers_that_float32_cannot_hold_are_refused(name, field):
+    for value in (float("nan"), float("inf"), -float("inf"), 1e40):
+        with pytest.raises(ValueError, match=f"{field} must be "):
+            registry.ALGORITHMS[name].params(**{field: value})

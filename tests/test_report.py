@@ -106,6 +106,23 @@ def test_recipe_has_ours_beside_the_papers_with_the_difference(results):
     )
 
 
+def test_rows_that_diverged_are_marked(results):
+    folder = write_recipe(results, [row("all", 64.0), row("one", 70.0), row("later", 70.0)])
+    diverged = {"summary": {"diverged_at_round": 2}, "rounds": 4}
+    write_run(folder / "all" / "seed-0", [0.2, 0.1], **diverged)
+    write_run(folder / "one" / "seed-0", [0.2, 0.3, 0.4, 0.7])
+    write_run(folder / "one" / "seed-1", [0.9, 0.1], seed=1, **diverged)
+    # It went on past that round, with another version.
+    write_run(folder / "later" / "seed-0", [0.2, 0.3, 0.4, 0.6], **diverged)
+    compared = tables(of(results)[0])[0]
+    assert [line["ours, %"] for line in compared] == ["diverged in round 2", "70.00", "60.00"]
+    assert [line["seeds"] for line in compared] == [
+        "0 of 1 finished, 1 diverged",
+        "1 of 2 finished, 1 diverged",
+        "1",
+    ]
+
+
 @pytest.mark.parametrize(
     ("command", "preset", "shown"),
     [("", "demo", False), ("", "paper", True), ("--target_accuracy=0.5", "demo", True)],

@@ -87,6 +87,39 @@ class Accounts:
             operations, full, self._speeds[client], self._devices.full_seconds
         )
 
+    def check_deadline(
+        self, participants: Optional[Sequence[int]] = None, tiers_are_drawn: bool = False
+    ) -> None:
+        """Raises a ValueError if no client would ever be in time.
+
+        Args:
+          participants: Ids of the clients that can be drawn; all by default.
+          tiers_are_drawn: Whether a client has another tier every round.
+        """
+        deadline = self._devices.deadline
+        if deadline is None:
+            return
+        everybody = range(self._clients) if participants is None else participants
+        fastest = min(
+            (self._least_seconds(int(i), tiers_are_drawn) for i in everybody), default=0.0
+        )
+        if fastest > deadline:
+            raise ValueError(
+                f"round_deadline must be at least {fastest:.4g}, the seconds of the fastest "
+                f"client, or nobody ever trains. Received: round_deadline={deadline:g}"
+            )
+
+    def _least_seconds(self, client: int, tiers_are_drawn: bool) -> float:
+        """The time of the client's cheapest tier; infinite without examples."""
+        size = self._size_of(client)
+        if not size:
+            return math.inf
+        tiers = range(len(self._costs)) if tiers_are_drawn else [self._tier_of(client, 0)]
+        operations = min(self._operations(self._costs[tier], size) for tier in tiers)
+        return simulated_time.simulated_seconds(
+            operations, self._full_operations, self._speeds[client], self._devices.full_seconds
+        )
+
     @functools.cached_property
     def _full_operations(self) -> int:
         """Those of the whole model, for a client with the average number of examples."""

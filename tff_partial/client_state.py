@@ -3,9 +3,10 @@
     <folder>/<client id // 1000>/<client id>.<round>.npz
 
 A file is what a client kept after a round, by name; it appears complete or not at all. A
-checkpoint writes what has changed since the last one; the files it replaces are removed when the
-server's state is saved too. So a run that was killed, at any moment, finds the files of its last
-checkpoint, and `restore` removes newer ones.
+checkpoint writes what has changed since the last one, and the server's part of it lists the files
+that belong to it. A file that was replaced is removed when neither of the two checkpoints that a
+run keeps lists it. So a run that was killed, at any moment, finds the files of both checkpoints,
+and `restore` removes others; files of other names are left alone.
 
 In memory every client that was touched stays in the cache; on disk the cache is bounded, and what
 falls out of it is written before its checkpoint. A client that has the initial value, because it
@@ -15,24 +16,30 @@ was never seen or came back to it, takes no space.
 from __future__ import annotations
 
 import collections
-import itertools
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import tree
 
+from tff_partial import checkpoints, files
+from tff_partial.checkpoints import CheckpointError
 from tff_partial.lazy import tf
 
 KINDS = ("memory", "disk")
 CACHE = 256
 _CLIENTS_IN_A_FOLDER = 1000
+_NAME = re.compile(r"(\d+)\.(\d+)\.npz")
 _State = Optional[list[np.ndarray]]  # None: the initial value
 
 
-class CheckpointError(ValueError):
-    """A checkpoint that this version of an algorithm cannot go on from."""
+class _File(NamedTuple):
+    """A client's file: its round and its size."""
+
+    round_num: int
+    size: int
 
 
 class ClientStates:
@@ -55,9 +62,12 @@ class ClientStates:
         ]
         self._cache: collections.OrderedDict[int, _State] = collections.OrderedDict()
         self._unwritten: dict[int, int] = {}  # client id -> round
-        self._files: dict[int, int] = {}  # client id -> round of its newest file
-        # Paths to be removed after the next checkpoint, the oldest first.
-        self._replaced: dict[str, None] = {}
+        self._files: dict[int, _File] = {}  # client id -> its newest file
+        self._unsynced: set[str] = set()
+        # (Client, round) of files that are no longer the newest of their client.
+        self._replaced: dict[tuple[int, int], None] = {}
+        # The files that belong to the last checkpoint.
+        self._saved: dict[int, _File] = {}
 
     def __len__(self) -> int:
         """Number of clients whose state is not the initial one."""
@@ -85,49 +95,86 @@ class ClientStates:
         pairs = sorted(zip(parts, self._initial), key=lambda pair: pair[0].size)
         return all(np.array_equal(part, initial) for part, initial in pairs)
 
-    def write(self) -> None:
-        """The first half of a checkpoint: what has changed is in files, the old ones too."""
+    def write(self) -> np.ndarray:
+        """Writes what has changed, the first half of a checkpoint.
+
+        Returns:
+          The files that belong to it, for the server's half: client, round, bytes [n, 3].
+        """
         for client in list(self._unwritten):
             self._write(client, self._cache[client])
+        shelves = {os.path.dirname(path) for path in self._unsynced}
+        for path in [*self._unsynced, *shelves, *([self._folder] if shelves else [])]:
+            files.sync(path)
+        self._unsynced = set()
+        rows = [(client, *file) for client, file in sorted(self._files.items())]
+        return np.array(rows, np.int64).reshape(-1, 3)
 
     def forget_replaced(self) -> None:
-        """The second half, after the server's state is saved: removes what was replaced."""
-        for path in self._replaced:
-            _remove(path)
-        self._replaced = {}
+        """Removes what neither this nor the last checkpoint needs, once the server's half is there.
 
-    def restore(self, done: int) -> None:
-        """Goes back to the checkpoint after so many rounds; 0 is the beginning.
+        The older one is for a run that finds the newer one damaged.
+        """
+        needed = {
+            (c, f.round_num) for saved in (self._saved, self._files) for c, f in saved.items()
+        }
+        for client, round_num in [pair for pair in self._replaced if pair not in needed]:
+            files.remove(self._path(client, round_num))
+            del self._replaced[client, round_num]
+        self._saved = dict(self._files)
+
+    def restore(
+        self,
+        client_files: np.ndarray = checkpoints.NO_CLIENT_FILES,
+        older_files: np.ndarray = checkpoints.NO_CLIENT_FILES,
+    ) -> None:
+        """Goes back to a checkpoint, given its files and those of the one before; none by default.
 
         Raises:
-          CheckpointError: If clients kept something else then, in another version.
+          CheckpointError: If a file is not there, or clients kept something else, in another
+            version. Nothing is removed then.
         """
+        wanted = {int(c): _File(int(r), int(size)) for c, r, size in client_files}
+        self._check(wanted)
         self._cache.clear()
-        self._unwritten, self._files, self._replaced = {}, {}, {}
-        found: dict[int, int] = {}
-        for client, round_num, path in sorted(self._listing()):
-            if round_num > done:
-                _remove(path)
-                continue
-            if client in found:
-                _remove(self._path(client, found[client]))
-            found[client] = round_num
-        for client, round_num in found.items():
-            if os.path.getsize(self._path(client, round_num)):
-                self._files[client] = round_num
-            else:
-                _remove(self._path(client, round_num))
-        for client, round_num in itertools.islice(self._files.items(), 1):
-            self._check_names(self._path(client, round_num))
+        self._unwritten, self._unsynced = {}, set()
+        self._files, self._saved = wanted, dict(wanted)
+        newest = {(client, file.round_num) for client, file in wanted.items()}
+        older = [(int(c), int(r)) for c, r, _ in older_files]
+        self._replaced = {pair: None for pair in older if pair not in newest}
+        for client, round_num, path in list(self._listing()):
+            if (client, round_num) not in newest and (client, round_num) not in self._replaced:
+                files.remove(path)
 
-    def _check_names(self, path: str) -> None:
-        with np.load(path) as file:
-            found = file.files
-        if sorted(found) != sorted(self._names):
+    def _check(self, wanted: Mapping[int, _File]) -> None:
+        """Raises a CheckpointError if a file is missing or of another size."""
+        paths = {self._path(c, file.round_num): file.size for c, file in wanted.items()}
+        missing = [path for path in paths if not os.path.isfile(path)]
+        if missing:
             raise CheckpointError(
-                f"{path} must hold {_short(self._names)}. Received: {_short(found)}; a run of "
-                "another version cannot be gone on with"
+                f"{self._folder} must hold {len(paths)} files of the last checkpoint. "
+                f"Received: {len(missing)} missing, such as {missing[0]}"
             )
+        for path, size in paths.items():
+            if os.path.getsize(path) != size:
+                raise CheckpointError(
+                    f"{path} must have {size} bytes, as the checkpoint says. "
+                    f"Received: {os.path.getsize(path)}"
+                )
+        for path in list(paths)[:1]:
+            self._read(path)
+
+    def _read(self, path: str) -> list[np.ndarray]:
+        try:
+            arrays = checkpoints.read(path)
+        except checkpoints.DamagedError as error:
+            raise CheckpointError(f"a client's state must be intact. Received: {error}") from error
+        if sorted(arrays) != sorted(self._names):
+            raise CheckpointError(
+                f"{path} must hold {_short(self._names)}. Received: {_short([*arrays])}; a run of "
+                "another version cannot be resumed"
+            )
+        return [arrays[name] for name in self._names]
 
     def _lookup(self, client: int) -> _State:
         if client in self._cache:
@@ -135,8 +182,7 @@ class ClientStates:
             return self._cache[client]
         if client not in self._files:
             return None
-        with np.load(self._path(client, self._files[client])) as file:
-            state = [file[name] for name in self._names]
+        state = self._read(self._path(client, self._files[client].round_num))
         self._keep(client, state)
         return state
 
@@ -150,47 +196,55 @@ class ClientStates:
             self._cache.pop(oldest, None)
 
     def _write(self, client: int, state: _State) -> None:
-        """Writes a state in a file of its round; a file without content is the initial value."""
-        round_num = self._unwritten.pop(client)
-        before = self._files.pop(client, None)
-        if before is not None and before != round_num:
-            self._replaced[self._path(client, before)] = None
-        if state is None and before is None:
-            self._cache.pop(client)
-            return
-        path = self._path(client, round_num)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path + "_temp", "wb") as file:
-            if state is not None:
-                np.savez(file, **dict(zip(self._names, state)))
-        os.replace(path + "_temp", path)
-        if state is None:
-            self._cache.pop(client)
-            self._replaced[path] = None
+        """Writes a state in a file of its round; the initial value has none."""
+        round_num, before = self._unwritten[client], self._files.get(client)
+        if state is not None:
+            path = self._path(client, round_num)
+            self._make_shelf(os.path.dirname(path))
+            content = files.npz(dict(zip(self._names, state)))
+            files.write(path, content, synced=False)  # all of a checkpoint's at once
+            self._unsynced.add(path)
+            self._files[client] = _File(round_num, len(content))
+            self._replaced.pop((client, round_num), None)
         else:
-            self._files[client] = round_num
-            self._replaced.pop(path, None)
+            self._cache.pop(client)
+            self._files.pop(client, None)
+        del self._unwritten[client]
+        after = self._files.get(client)
+        if before is not None and (after is None or after.round_num != before.round_num):
+            self._replaced[client, before.round_num] = None
+            self._unsynced.discard(self._path(client, before.round_num))
+
+    def _make_shelf(self, path: str) -> None:
+        # Not `makedirs`: where the run's folder was removed, a part of it must not come back.
+        for folder in (self._folder, path):
+            if not os.path.isdir(folder):
+                os.mkdir(folder)
 
     def _listing(self) -> Iterator[tuple[int, int, str]]:
         """(Client, round, path) of every file; removes what a killed write left."""
         for folder, _, names in os.walk(self._folder):
             for name in names:
-                path = os.path.join(folder, name)
-                if name.endswith("_temp"):
-                    _remove(path)
-                    continue
-                client, round_num, _ = name.split(".")
-                yield int(client), int(round_num), path
+                path, match = os.path.join(folder, name), _NAME.fullmatch(name)
+                if match and path == self._path(int(match[1]), int(match[2])):
+                    yield int(match[1]), int(match[2]), path
+                elif re.fullmatch(_NAME.pattern + files.TEMPORARY, name):
+                    files.remove(path)
 
     def _path(self, client: int, round_num: int) -> str:
         shelf = str(client // _CLIENTS_IN_A_FOLDER)
         return os.path.join(self._folder, shelf, f"{client}.{round_num}.npz")
 
 
-def check(kind: str) -> None:
-    """Raises a ValueError if states cannot be kept so."""
+def check(kind: str, has_cache: bool = False) -> None:
+    """Raises a ValueError if states cannot be kept so, or a cache is given that is not used."""
     if kind not in KINDS:
         raise ValueError(f"client_state must be one of {KINDS}. Received: client_state={kind!r}")
+    if has_cache and kind != "disk":
+        raise ValueError(
+            f"client_state_cache must be given with client_state='disk'. "
+            f"Received: client_state={kind!r}"
+        )
 
 
 def by_id(client_states: Sequence[Any]) -> dict[int, Any]:
@@ -200,8 +254,3 @@ def by_id(client_states: Sequence[Any]) -> dict[int, Any]:
 
 def _short(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _remove(path: str) -> None:
-    if os.path.exists(path):
-        os.remove(path)

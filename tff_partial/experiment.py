@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -20,6 +21,7 @@ from tff_partial import (
     model_spec,
     registry,
     schedules,
+    scratch_folders,
     tiers,
 )
 
@@ -229,6 +231,28 @@ def check_folders(experiment: Experiment) -> None:
             raise ValueError(
                 f"{name} must be a folder that can be written. Received: {error}"
             ) from error
+
+
+@contextlib.contextmanager
+def own_folders(experiment: Experiment, output_dir: str, remote: bool) -> Iterator[Experiment]:
+    """Gives the run folders of its own inside those that hyperparameters `..._dir` name.
+
+    Args:
+      experiment: The experiment, its folders shared with other runs.
+      output_dir: The folder of the run's results, which is its own.
+      remote: Whether the folders are on other hosts.
+    """
+    with contextlib.ExitStack() as stack:
+        params = dict(experiment.params)
+        for name, parent in experiment.params.items():
+            if not name.endswith("_dir") or not parent:
+                continue
+            params[name] = (
+                scratch_folders.name_of(parent, output_dir)
+                if remote
+                else stack.enter_context(scratch_folders.own(parent, output_dir))
+            )
+        yield dataclasses.replace(experiment, params=params)
 
 
 def create_accounts(

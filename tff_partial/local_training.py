@@ -27,7 +27,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
 
-from tff_partial import objectives, schedules
+from tff_partial import finite, objectives, schedules
 from tff_partial.lazy import tf
 from tff_partial.model_spec import Model
 from tff_partial.parts import Part
@@ -74,6 +74,7 @@ class LocalTraining:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name} must be a positive integer. Received: {name}={value}")
+        finite.check_fields(self, may_be_infinite=["clip_norm"])
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must be in [0, 1). Received: momentum={self.momentum}")
         if self.weight_decay < 0:

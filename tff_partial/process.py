@@ -16,7 +16,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from tff_partial import aggregation, local_training, parts, records
+from tff_partial import aggregation, finite, local_training, parts, records
 from tff_partial.lazy import tf, tff
 from tff_partial.model_spec import Model, ModelSpec
 
@@ -43,6 +43,7 @@ class TieredParams:
     weighting: str = "uniform"
 
     def __post_init__(self) -> None:
+        finite.check_fields(self)
         check_mean(self.weighting)
 
 
@@ -139,9 +140,9 @@ def check_mean(weighting: str, server_learning_rate: float = 1.0) -> None:
         raise ValueError(
             f"weighting must be one of {WEIGHTINGS}. Received: weighting={weighting!r}"
         )
-    if not server_learning_rate > 0:
+    if not 0 < server_learning_rate <= finite.LARGEST:
         raise ValueError(
-            "server_learning_rate must be positive. "
+            "server_learning_rate must be a positive float32. "
             f"Received: server_learning_rate={server_learning_rate}"
         )
 
@@ -286,7 +287,8 @@ def train_metrics(sums: Any, tier_names: Sequence[str] = ()) -> Any:
     def finalize(totals: Any) -> Any:
         metrics = mean_metrics(totals)
         if "tiers" in totals:
-            of_tier = tf.math.divide_no_nan(totals["tiers"][:, 0], totals["tiers"][:, 1])
+            # NaN where no example of the tier was seen: there is no accuracy, not one of zero.
+            of_tier = totals["tiers"][:, 0] / totals["tiers"][:, 1]
             for i, name in enumerate(tier_names):
                 metrics[f"train_accuracy_{name}"] = of_tier[i]
         return metrics

@@ -17,11 +17,21 @@ from tff_partial.recipe_schema import Metric
 
 
 def is_finished(run: Run) -> bool:
-    """Whether nothing is left to do of a run: the curves are the last that it writes."""
+    """Whether nothing is left to do of a run: the curves are the last that it writes.
+
+    One that diverged would diverge again in the same way.
+    """
+    if diverged_at(run) is not None:
+        return True
     if (run.folder / "similarity.csv").is_file():
         return True
     files = all((run.folder / name).is_file() for name in ("weights.npz", "curves.png"))
     return files and read_summary(run.folder).get("rounds") == run.rounds
+
+
+def diverged_at(run: Run) -> Optional[int]:
+    """The round in which a run diverged; None if it did not."""
+    return results.diverged_at(read_summary(run.folder))
 
 
 def read_summary(folder: pathlib.Path) -> dict[str, Any]:
@@ -75,6 +85,17 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
 
 
 def _ours(metric: Metric, runs: Sequence[Run]) -> str:
+    """The figure of a row's finished runs, and how many of them diverged."""
+    diverged = [run for run in runs if diverged_at(run) is not None]
+    if not diverged:
+        return _figure(metric, runs)
+    if len(diverged) == len(runs):
+        return f"diverged in round {diverged_at(diverged[0])}"
+    text = _figure(metric, [run for run in runs if run not in diverged])
+    return f"{text} ({len(diverged)} of {len(runs)} diverged)"
+
+
+def _figure(metric: Metric, runs: Sequence[Run]) -> str:
     if not runs:
         return "-"
     targets = [target for target, _ in runs[0].row.paper.targets]

@@ -51,12 +51,17 @@ def main(
     outcome = run_all(plan.runs, jobs)
     is_analysis = plan.recipe.kind == "analysis"
     print((recipe_results.similarities if is_analysis else recipe_results.table)(plan))
+    diverged = {run.name: recipe_results.diverged_at(run) for run in plan.runs}
+    diverged = {name: round_num for name, round_num in diverged.items() if round_num}
     for name, reason in outcome.failed:
-        say(f"failed: {name}: {reason}")
+        if name not in diverged:
+            say(f"failed: {name}: {reason}")
+    for name, round_num in diverged.items():
+        say(f"diverged: {name}: in round {round_num}; it is not run again")
     if outcome.signal:
         say("stopped; start again with the same flags to go on")
         return 128 + outcome.signal
-    return 1 if outcome.failed else 0
+    return 1 if outcome.failed or diverged else 0
 
 
 def say(line: str) -> None:

@@ -8,8 +8,11 @@ only describes; it is not among the settings, so that runs from before it was wr
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import json
+import math
 import os
 import platform
 import statistics
@@ -20,42 +23,70 @@ from typing import Any, Optional
 
 import numpy as np
 
-from tff_partial import capacities, run_statistics
+from tff_partial import capacities, files, folder_lock, run_statistics
 
 VERSIONED = ("tensorflow-federated", "tensorflow", "keras", "numpy", "jax", "jaxlib")
+
+
+# What a run leaves that was killed before its config.json was there.
+_BEGINNINGS = {folder_lock.NAME, "config.json" + files.TEMPORARY}
 
 
 class ResultsError(ValueError):
     """A results folder that cannot be used."""
 
 
-def prepare_folder(path: str, settings: Mapping[str, Any], execution: Mapping[str, Any]) -> None:
+def prepare_folder(
+    path: str, settings: Mapping[str, Any], execution: Mapping[str, Any]
+) -> folder_lock.FolderLock:
     """Creates the folder and its config.json, or checks that it belongs to the same run.
+
+    Returns:
+      The lock on the folder, to be closed when the run ends.
 
     Raises:
       ResultsError: If it cannot be written, or holds a run with other settings.
+      FolderInUseError: If another run uses it.
     """
+    _check_folder(path, settings)
+    config = {"settings": settings, "execution": execution, "versions": versions()}
+    try:
+        os.makedirs(path, exist_ok=True)
+        lock = folder_lock.FolderLock(path)
+        try:
+            _check_folder(path, settings)  # another run may have begun meanwhile
+            write_json(os.path.join(path, "config.json"), config)
+            files.sync(path)
+            with contextlib.suppress(OSError):  # it may be a folder that can only be entered
+                files.sync(os.path.dirname(os.path.abspath(path)))
+        except BaseException:
+            lock.close()
+            raise
+        return lock
+    except OSError as error:
+        raise ResultsError(
+            f"output_dir must be a folder that can be written. Received: {error}"
+        ) from error
+
+
+def _check_folder(path: str, settings: Mapping[str, Any]) -> None:
+    """Raises a ResultsError unless the folder is new or belongs to the same run."""
     previous = _read_config(path)
     if previous is not None:
-        differing = _differences(previous.get("settings", {}), settings)
+        old = previous.get("settings", {}) if isinstance(previous, dict) else None
+        if not isinstance(old, dict):
+            raise ResultsError(f"config.json must hold a run's settings. Received: {path}")
+        differing = _differences(old, settings)
         if differing:
             raise ResultsError(
                 f"output_dir must be new or hold a run with the same settings. Received: {path} "
                 f"with {'; '.join(differing)}"
             )
-    elif os.path.isdir(path) and os.listdir(path):
+    elif os.path.isdir(path) and set(os.listdir(path)) - _BEGINNINGS:
         raise ResultsError(
             f"output_dir must be new, empty or a run's own folder. Received: {path}, which holds "
             "other files and no config.json"
         )
-    config = {"settings": settings, "execution": execution, "versions": versions()}
-    try:
-        os.makedirs(path, exist_ok=True)
-        write_json(os.path.join(path, "config.json"), config)
-    except OSError as error:
-        raise ResultsError(
-            f"output_dir must be a folder that can be written. Received: {error}"
-        ) from error
 
 
 def _read_config(path: str) -> Optional[dict[str, Any]]:
@@ -97,10 +128,7 @@ def _revision() -> str:
 
 def write_text(path: str, text: str) -> None:
     """Writes beside the file and renames, so that a reader never sees half of it."""
-    temporary = f"{path}_temp"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(temporary, path)
+    files.write(path, text.encode())
 
 
 def write_json(path: str, value: Any) -> None:
@@ -119,9 +147,12 @@ def read_metrics(path: str) -> list[dict[str, Any]]:
 
 
 def summarize(
-    settings: Mapping[str, Any], data: str, rows: Sequence[Mapping[str, Any]]
+    settings: Mapping[str, Any],
+    data: str,
+    rows: Sequence[Mapping[str, Any]],
+    diverged_at_round: Optional[int] = None,
 ) -> dict[str, Any]:
-    """The summary of a run from its metrics."""
+    """The summary of a run from its metrics, and the round in which it diverged if it did."""
     accuracies = run_statistics.accuracies(rows)
     target = settings.get("target_accuracy")
     return {
@@ -138,7 +169,14 @@ def summarize(
         "seconds_per_round_median": (
             statistics.median(r["seconds"] for r in rows) if rows else None
         ),
+        **({"diverged_at_round": diverged_at_round} if diverged_at_round else {}),
     }
+
+
+def diverged_at(summary: Mapping[str, Any]) -> Optional[int]:
+    """The round in which a run diverged, from its summary.json; None if it did not."""
+    found = summary.get("diverged_at_round")
+    return found if isinstance(found, int) and found > 0 else None
 
 
 def _of_tiers(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -146,7 +184,9 @@ def _of_tiers(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
     kind = "capacities" if settings.get("capacities") else "tiers"
     found: dict[str, Any] = {kind: settings[kind]} if settings.get(kind) else {}
     for name in tier_names(settings):
-        values = [r[f"train_accuracy_{name}"] for r in rows if r.get(f"clients_{name}")]
+        column = f"train_accuracy_{name}"
+        taken = [r for r in rows if r.get(f"clients_{name}")]
+        values = [r[column] for r in taken if r.get(column) is not None]
         found[f"train_accuracy_{name}"] = statistics.mean(values[-5:]) if values else None
     return found
 
@@ -193,9 +233,9 @@ def plot_curves(
         axes.grid(alpha=0.3)
         axes.legend()
     figure.suptitle(title)
-    temporary = f"{path}_temp.png"
-    figure.savefig(temporary, dpi=110)
-    os.replace(temporary, path)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=110, format="png")
+    files.write(path, picture.getvalue())
 
 
 Points = list[tuple[float, float]]
@@ -206,12 +246,13 @@ def curves(
 ) -> dict[str, dict[str, Points]]:
     """What `plot_curves` draws: panel -> line -> points (round, value).
 
-    A tier has no point in rounds in which none of its clients took part.
+    A tier has no point in rounds in which none of its clients took part, and nothing has one where
+    it is not finite.
     """
 
     def points(column: str, clients: str = "") -> Points:
         taken = [r for r in rows if r.get(clients, 1) and r.get(column) is not None]
-        return [(r["round"], r[column]) for r in taken]
+        return [(r["round"], r[column]) for r in taken if math.isfinite(r[column])]
 
     panels = {
         name: {kind: points(f"{kind}_{name}") for kind in ("train", "test")}
@@ -224,7 +265,5 @@ def curves(
 
 def save_weights(path: str, names: Sequence[str], values: Sequence[Any]) -> None:
     """The model's weights by name, as an .npz file."""
-    temporary = f"{path}_temp.npz"
     arrays = {f"{i:03d} {name}": np.asarray(v) for i, (name, v) in enumerate(zip(names, values))}
-    np.savez(temporary, **arrays)
-    os.replace(temporary, path)
+    files.write(path, files.npz(arrays))

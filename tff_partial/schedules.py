@@ -15,7 +15,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Union
 
+from tff_partial import finite
 from tff_partial.lazy import tf
+
+# The smallest normal float32; a smaller rate is 0 on some processors.
+SMALLEST = 2.0**-126
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,9 +40,9 @@ class Schedule:
 
     def __post_init__(self) -> None:
         values = [self.initial, self.decay, *(value for _, value in self.changes)]
-        if not all(0 < value < float("inf") for value in values):
-            raise ValueError(f"a schedule must have positive values. Received: {self}")
-        if not 0 <= self.warm_up < float("inf"):
+        if not all(SMALLEST <= value <= finite.LARGEST for value in values):
+            raise ValueError(f"a schedule must have positive float32 values. Received: {self}")
+        if not 0 <= self.warm_up <= finite.LARGEST:
             raise ValueError(f"a schedule's warm-up must not be negative. Received: {self}")
         rounds = [0.0, *(at for at, _ in self.changes)]
         if any(later <= earlier for earlier, later in zip(rounds, rounds[1:])):

@@ -24,8 +24,9 @@ from typing import Any, NoReturn
 
 import models
 import tasks
-from tff_partial import experiment as experiments
 from tff_partial import (
+    checkpoints,
+    folder_lock,
     representations,
     results,
     runtime,
@@ -34,6 +35,7 @@ from tff_partial import (
     synchronisation,
     temporary,
 )
+from tff_partial import experiment as experiments
 
 FIGURES = {1: ("none",), 3: ("second_half", "channel", "first_half")}
 # Of the small runs, where the user says nothing else; and what both figures have in the paper.
@@ -100,6 +102,7 @@ class Prepared:
     batches: Sequence[Any]
     shares: Mapping[str, synchronisation.Shares]
     folder: str
+    lock: folder_lock.FolderLock
 
 
 def prepare(flags: argparse.Namespace) -> Prepared:
@@ -118,8 +121,8 @@ def prepare(flags: argparse.Namespace) -> Prepared:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     folder = flags.output_dir or f"results/similarity-figure{flags.figure}-{flags.task}-{stamp}"
     settings = {"figure": flags.figure, **experiment.identity(data), **measured}
-    results.prepare_folder(folder, settings, {"data_dir": flags.data_dir})
-    return Prepared(flags.figure, experiment, data, model, measured, batches, shares, folder)
+    lock = results.prepare_folder(folder, settings, {"data_dir": flags.data_dir})
+    return Prepared(flags.figure, experiment, data, model, measured, batches, shares, folder, lock)
 
 
 def create_experiment(flags: argparse.Namespace) -> experiments.Experiment:
@@ -197,7 +200,11 @@ def _train(prepared: Prepared, scheme: str) -> str:
     )
     compare.add_to(process)
     plan = training.Plan(
-        settings.rounds, settings.clients, experiment.seed, eval_every=settings.eval_every
+        settings.rounds,
+        settings.clients,
+        experiment.seed,
+        eval_every=settings.eval_every,
+        stop_when_diverged=False,  # models that diverged are left out and counted
     )
     folder = os.path.join(prepared.folder, scheme)
     with tqdm.tqdm(total=plan.rounds, desc=scheme, unit="round", dynamic_ncols=True) as bar:
@@ -241,7 +248,11 @@ def main(argv: Sequence[str]) -> int:
         _say(f"error: {error}")
         return 2
     try:
-        return run(prepared)
+        with prepared.lock:
+            return run(prepared)
+    except (checkpoints.CheckpointError, OSError) as error:
+        _say(f"error: {error}")
+        return 1 if isinstance(error, OSError) else 2
     except KeyboardInterrupt:
         _say("stopped at once; what follows the last checkpoint is repeated by the next start")
         return 130

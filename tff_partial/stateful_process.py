@@ -18,7 +18,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
-from tff_partial import aggregation, local_training, parts, process, records
+from tff_partial import aggregation, finite, local_training, parts, process, records
 from tff_partial.lazy import tf, tff
 from tff_partial.model_spec import ModelSpec
 from tff_partial.vectors import Vector, choose, unwrap, wrap, zeros
@@ -41,6 +41,7 @@ class StatefulParams:
     weighting: str = "uniform"
 
     def __post_init__(self) -> None:
+        finite.check_fields(self)
         process.check_mean(self.weighting)
 
     def check_population(self) -> int:

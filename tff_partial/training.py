@@ -12,9 +12,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
-import glob
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -25,12 +23,13 @@ from typing import Any, Callable, Optional, Union
 
 import numpy as np
 
-from tff_partial import client_state, records
+from tff_partial import checkpoints, client_state, divergence, metrics_file, records
 from tff_partial.evaluation import Evaluation
-from tff_partial.lazy import tf, tff
+from tff_partial.lazy import tff
 
 KEPT_RECORDS = 256
 NOBODY = 2**63 - 1  # id of a client without examples
+TIER_ACCURACY = "train_accuracy_"
 COLUMNS = ("round", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "seconds")
 
 
@@ -47,6 +46,7 @@ class Plan:
       participants: Ids of the clients that can be drawn; all by default.
       client_state_cache: Number of clients whose state is kept in memory, the rest being on disk;
         all by default.
+      stop_when_diverged: Whether a loss or weights that are not finite end the run.
     """
 
     rounds: int
@@ -56,6 +56,7 @@ class Plan:
     checkpoint_every: int = 10
     participants: Optional[np.ndarray] = None
     client_state_cache: Optional[int] = None
+    stop_when_diverged: bool = True
 
 
 class Interrupted(Exception):
@@ -106,6 +107,9 @@ def train(
 
     Raises:
       Interrupted: On SIGINT or SIGTERM, after the round under way and its checkpoint.
+      DivergedError: If the loss, the weights or what clients keep are not finite; the row of that
+        round is written, and the state before it is saved.
+      CheckpointError: If the files of an earlier start are damaged or of another version.
     """
     with contextlib.closing(Outputs(output_dir)) as outputs:
         return _rounds(process, data, evaluate, plan, outputs, on_round, tier_of, account)
@@ -164,6 +168,10 @@ def _rounds(
                     }
                 row = _row(result.metrics, tests, time.monotonic() - started, columns)
                 outputs.write_row(round_num + 1, row)
+                diverged = divergence.find(result, row) if plan.stop_when_diverged else ""
+                if diverged:
+                    who = clients.find_diverged(state, result, list(in_time), record)
+                    raise divergence.DivergedError(round_num + 1, diverged, who, list(in_time))
                 state, done, output = result.state, round_num + 1, result
                 clients.put(output, done)
                 if _is_due(done, plan.checkpoint_every, plan.rounds):
@@ -195,6 +203,9 @@ def _row(
     if not trained.get("train_examples", 1):
         # Nobody was in time: there is no loss, not one of zero.
         trained = dict.fromkeys(trained, "")
+    # A tier without examples in the round has no accuracy.
+    missing = [n for n, v in trained.items() if n.startswith(TIER_ACCURACY) and v != v]
+    trained |= dict.fromkeys(missing, "")
     return collections.OrderedDict(**trained, **tested, seconds=round(seconds, 4), **columns)
 
 
@@ -238,13 +249,25 @@ class _Stateless:
     def put(self, output: Any, done: int) -> None:
         """Keeps what clients keep. Can be repeated."""
 
-    def write(self) -> None:
+    def find_diverged(
+        self, state: Any, output: Any, selected: list[int], record: Callable[[int], Any]
+    ) -> list[int]:
+        """Finds the clients whose round is not finite: each trains once more, alone."""
+        alone = ((i, self._process.next(state, [record(i)])) for i in selected)
+        return [i for i, found in alone if divergence.find(found, found.metrics["client_work"])]
+
+    def write(self) -> np.ndarray:
         """See `ClientStates`."""
+        return checkpoints.NO_CLIENT_FILES
 
     def forget_replaced(self) -> None:
         """See `ClientStates`."""
 
-    def restore(self, done: int) -> None:
+    def restore(
+        self,
+        client_files: np.ndarray = checkpoints.NO_CLIENT_FILES,
+        older_files: np.ndarray = checkpoints.NO_CLIENT_FILES,
+    ) -> None:
         """See `ClientStates`."""
 
 
@@ -288,6 +311,13 @@ class _Stateful(_Stateless):
     ) -> list[Any]:
         """What clients start the round from."""
         return self._process.client_states(ids, uploads, [self._states.get(i) for i in ids])
+
+    def find_diverged(
+        self, state: Any, output: Any, selected: list[int], record: Callable[[int], Any]
+    ) -> list[int]:
+        kept = client_state.by_id(output.client_states)
+        kept.pop(NOBODY, None)
+        return sorted(i for i, value in kept.items() if not divergence.is_finite(value))
 
     def put(self, output: Any, done: int) -> None:
         if output is not None:
@@ -337,67 +367,40 @@ class _Active(_Stateful):
 
 
 class Outputs:
-    """metrics.csv, TensorBoard and checkpoints, by tff.program's managers.
+    """metrics.csv, TensorBoard and checkpoints.
 
-    Each file appears complete or not at all: the managers write beside it and rename. What a
-    killed run left of such a write is removed.
+    Each file appears complete or not at all; what a killed run left of a write is removed. Folders
+    are made here and not again, so that a run whose folder is removed notices it.
     """
 
     def __init__(self, output_dir: str) -> None:
         self.folder = output_dir
-        checkpoints = os.path.join(output_dir, "checkpoints")
-        metrics = os.path.join(output_dir, "metrics.csv")
-        for leftover in glob.glob(metrics + "_temp*"):
-            os.remove(leftover)
-        for leftover in glob.glob(os.path.join(checkpoints, "*_temp*")):
-            shutil.rmtree(leftover)
-        self._loop = asyncio.new_event_loop()
-        self._states = tff.program.FileProgramStateManager(
-            checkpoints, prefix="round_", keep_total=2, keep_first=False
-        )
-        self._versions = self._loop.run_until_complete(self._states.get_versions()) or []
-        if not self._versions:
-            # The manager sorts columns by name unless the file has them already.
-            with open(metrics, "w") as file:
-                file.write(",".join(COLUMNS) + "\n")
-        # WRITE, not APPEND: a kill in the middle of an append leaves half a row.
-        self._csv = tff.program.CSVFileReleaseManager(
-            metrics, save_mode=tff.program.CSVSaveMode.WRITE, key_fieldname="round"
-        )
+        folder = os.path.join(output_dir, "checkpoints")
+        os.makedirs(folder, exist_ok=True)
+        self._checkpoints = checkpoints.Checkpoints(folder)
+        self._metrics = metrics_file.MetricsFile(os.path.join(output_dir, "metrics.csv"), COLUMNS)
         self._tensorboard = tff.program.TensorBoardReleaseManager(
             os.path.join(output_dir, "tensorboard")
         )
+        self._loop = asyncio.new_event_loop()
 
     def close(self) -> None:
         self._loop.close()
 
     def restore(self, initial_state: Any, clients: _Stateless) -> tuple[int, Any]:
-        """The number of rounds done and the state after them; clients go back to it too."""
-        done = self._versions[-1] if self._versions else 0
-        clients.restore(done)
-        if not done:
-            return 0, initial_state
-        flat = [np.asarray(value) for value in tf.nest.flatten(initial_state)]
-        loaded = self._loop.run_until_complete(self._load(done, _packed(flat)))
-        return done, tf.nest.pack_sequence_as(initial_state, _unpacked(loaded, flat))
+        """Returns the number of rounds done and the state after them; clients go back to it too.
 
-    async def _load(self, done: int, like: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        try:
-            loaded = await self._states.load(done, like)
-        except (TypeError, ValueError):  # other types of numbers
-            loaded = {}
-        if {k: np.size(v) for k, v in loaded.items()} != {k: v.size for k, v in like.items()}:
-            expected = ", ".join(f"{v.size:,} {k}" for k, v in like.items())
-            found = ", ".join(f"{np.size(v):,} {k}" for k, v in loaded.items()) or "others"
-            raise client_state.CheckpointError(
-                f"the checkpoint in {self.folder} must hold numbers: {expected}. "
-                f"Received: {found}; a run of another version cannot be gone on with"
-            )
-        return loaded
+        Raises:
+          CheckpointError: If the files are damaged or of another version; they stay as they are.
+        """
+        restored = self._checkpoints.restore(initial_state)
+        self._metrics.restore(restored.done)
+        clients.restore(restored.client_files, restored.older_files)
+        return restored.done, restored.state
 
     def write_row(self, done: int, row: Mapping[str, Any]) -> None:
-        # Releasing a key removes the rows of that key and later ones first.
-        self._loop.run_until_complete(self._csv.release(row, done))
+        """Adds a row; those of later rounds, of an earlier start, are gone then."""
+        self._metrics.write(done, row)
         self._loop.run_until_complete(self._tensorboard.release(row, done))
 
     def checkpoint(self, done: int, state: Any, clients: _Stateless) -> None:
@@ -405,34 +408,12 @@ class Outputs:
 
         The server's is the last to be written: it says which of the clients' files count.
         """
-        if done in self._versions or done == 0:
+        if done in self._checkpoints.rounds or done == 0:
             return
-        self._versions.append(done)
-        clients.write()
-        flat = [np.asarray(value) for value in tf.nest.flatten(state)]
-        self._loop.run_until_complete(self._states.save(_packed(flat), done))
+        client_files = clients.write()
+        self._metrics.sync()
+        self._checkpoints.save(done, state, client_files)
         clients.forget_replaced()
-
-
-def _packed(values: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    """One array for each type: the state manager takes about 10 ms for every array."""
-    kinds = sorted({value.dtype.name for value in values})
-    return {
-        kind: np.concatenate([v.reshape(-1) for v in values if v.dtype.name == kind])
-        for kind in kinds
-    }
-
-
-def _unpacked(packed: Mapping[str, np.ndarray], like: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The opposite of `_packed`, with the shapes of `like`."""
-    starts = dict.fromkeys(packed, 0)
-    found = []
-    for value in like:
-        kind = value.dtype.name
-        stop = starts[kind] + value.size
-        found.append(np.asarray(packed[kind][starts[kind] : stop]).reshape(value.shape))
-        starts[kind] = stop
-    return found
 
 
 class _StopSignals:

@@ -17,7 +17,7 @@ import dataclasses
 import math
 from typing import Any
 
-from tff_partial import costs, process
+from tff_partial import costs, finite, process
 from tff_partial.local_training import LocalTraining
 from tff_partial.model_spec import ModelSpec
 
@@ -37,6 +37,7 @@ class Params:
     weighting: str = "examples"
 
     def __post_init__(self) -> None:
+        finite.check_fields(self)
         process.check_mean(self.weighting)
         if not 0 <= self.mu < math.inf:
             raise ValueError(f"mu must be finite and not negative. Received: mu={self.mu}")

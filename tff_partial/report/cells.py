@@ -36,9 +36,11 @@ class Table(NamedTuple):
 
 
 def seeds(row: Row) -> Cell:
-    """How many seeds are finished, of those that were begun."""
+    """How many seeds are finished, of those that were begun, and how many diverged."""
     done, begun = len(row.finished), len(row.runs)
-    return Cell(str(done) if done == begun else f"{done} of {begun} finished")
+    diverged = sum(run.diverged_at is not None for run in row.runs)
+    text = str(done) if done == begun else f"{done} of {begun} finished"
+    return Cell(f"{text}, {diverged} diverged" if diverged else text)
 
 
 def varied(section: Section) -> list[str]:

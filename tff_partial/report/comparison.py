@@ -85,6 +85,8 @@ def _missing(row: Row, metric: Metric, found: Optional[Spread]) -> str:
         return "not run"
     if not row.finished:
         furthest = max(row.runs, key=lambda run: len(run.rows))
+        if furthest.diverged_at is not None:
+            return f"diverged in round {furthest.diverged_at}"
         return f"{len(furthest.rows)} of {furthest.planned} rounds"
     count = 0 if found is None else found.seeds
     if count == len(row.finished):

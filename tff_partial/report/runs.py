@@ -68,7 +68,14 @@ class Run:
 
     @property
     def is_finished(self) -> bool:
-        return bool(self.similarity) or len(self.rows) >= self.planned
+        done = bool(self.similarity) or len(self.rows) >= self.planned
+        return done and self.diverged_at is None
+
+    @property
+    def diverged_at(self) -> Optional[int]:
+        """The round in which the run diverged, its last; None if it did not."""
+        found = results.diverged_at(self.summary)
+        return found if found is not None and len(self.rows) <= found else None
 
     @property
     def target(self) -> Optional[float]:

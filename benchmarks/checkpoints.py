@@ -1,0 +1,96 @@
+"""What a checkpoint costs: its time, and the memory that is not given back.
+
+    python -m benchmarks.checkpoints
+
+The state is that of ResNet20. Ours is a plain .npz file, synced to the disk; `tff.program`'s
+manager, which this project used before, writes a SavedModel. Bars: no more than 0.02 MB a
+checkpoint stay, and ours takes no longer than TFF's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any, Callable
+
+import numpy as np
+
+WARM_UP = 10
+MEGABYTE = 2**20
+
+
+def state() -> list[np.ndarray]:
+    """The weights of ResNet20."""
+    import models
+
+    keras = models.create("resnet20", (32, 32, 3), 10)
+    keras.build((None, 32, 32, 3))
+    return [np.asarray(value) for value in keras.get_weights()]
+
+
+def ours(folder: str, value: Any) -> Callable[[int], None]:
+    from tff_partial import checkpoints
+
+    os.makedirs(folder)
+    store = checkpoints.Checkpoints(folder)
+    return lambda done: store.save(done, value, checkpoints.NO_CLIENT_FILES)
+
+
+def of_tff(folder: str, value: Any) -> Callable[[int], None]:
+    """As it was used before: one array, since the manager takes long for each."""
+    import tensorflow_federated as tff
+
+    manager = tff.program.FileProgramStateManager(folder, keep_total=2, keep_first=False)
+    loop = asyncio.new_event_loop()
+    packed = {"float32": np.concatenate([v.reshape(-1) for v in value])}
+    return lambda done: loop.run_until_complete(manager.save(packed, done))
+
+
+def measure(save: Callable[[int], None], count: int) -> tuple[float, float]:
+    """(Median seconds, MB of memory that every checkpoint leaves) after some to warm up."""
+    times = []
+    for done in range(1, WARM_UP + count + 1):
+        started = time.perf_counter()
+        save(done)
+        times.append(time.perf_counter() - started)
+        if done == WARM_UP:
+            before = resident()
+    return statistics.median(times[WARM_UP:]), (resident() - before) / count / MEGABYTE
+
+
+def resident() -> int:
+    """Bytes of memory that the process holds."""
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=500, help="checkpoints")
+    parser.add_argument("--count_tff", type=int, default=50, help="of TFF's manager")
+    flags = parser.parse_args(argv)
+    value = state()
+    with tempfile.TemporaryDirectory() as folder:
+        for label, create, count in (
+            ("ours", ours, flags.count),
+            ("tff.program", of_tff, flags.count_tff),
+        ):
+            seconds, megabytes = measure(create(os.path.join(folder, label), value), count)
+            print(
+                f"{label:12s}{1000 * seconds:9.1f} ms{megabytes:9.4f} MB a checkpoint stay "
+                f"({count} checkpoints)",
+                flush=True,
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,86 @@
+"""An exclusive lock on a folder, for as long as a run writes into it.
+
+The lock is the kernel's (`flock` on the file `run.lock`), so that it ends with the process,
+whatever ends it. The file stays; it says who holds the lock or held it last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import sys
+import time
+from typing import Any
+
+NAME = "run.lock"
+
+
+class FolderInUseError(ValueError):
+    """Another run writes into the folder."""
+
+
+class FolderLock:
+    """Holds the lock until it is closed.
+
+    Args:
+      folder: An existing folder.
+      name: The folder's name in messages, such as that of the flag.
+
+    Raises:
+      FolderInUseError: If another run holds it.
+    """
+
+    def __init__(self, folder: str, name: str = "output_dir") -> None:
+        self._file = open(os.path.join(folder, NAME), "a+")  # noqa: SIM115  (`close`)
+        try:
+            self._lock(folder, name)
+            self._write_holder()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _lock(self, folder: str, name: str) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderInUseError(
+                f"{name} must be used by one run at a time. "
+                f"Received: {folder}, in use by {self._holder()}"
+            ) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                raise
+            # Some network file systems have no locks; runs are not refused for that.
+            print(f"warning: {folder} cannot be locked: {error}", file=sys.stderr)
+
+    def _holder(self) -> str:
+        self._file.seek(0)
+        return self._file.read(1000).strip() or "another run"
+
+    def _write_holder(self) -> None:
+        self._file.truncate(0)
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        self._file.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        self.close()
+
+
+def is_held(folder: str) -> bool:
+    """Whether a run that is alive holds the lock of a folder."""
+    with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, NAME)) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
