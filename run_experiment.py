@@ -11,6 +11,11 @@ A run that was stopped, by Ctrl-C or by kill -9, goes on when it is started agai
 
 from __future__ import annotations
 
+from tff_partial import command_line
+
+if __name__ == "__main__":
+    command_line.end_when_interrupted()  # before imports that take seconds
+
 import dataclasses
 import functools
 import os
@@ -388,6 +393,7 @@ class ProgressBar:
 
     def on_round(self, done: int, row: typing.Mapping[str, Any]) -> None:
         if not row:
+            command_line.raise_when_interrupted()  # the loop begins: it saves what is done
             # Rounds of an earlier start do not count for the time left.
             self._bar.initial = self._bar.n = done
             self._bar.refresh()
@@ -454,4 +460,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    command_line.run(main, sys.argv)

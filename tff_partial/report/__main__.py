@@ -8,6 +8,11 @@ The page needs no network and no other file. See docs/report.md.
 
 from __future__ import annotations
 
+from tff_partial import command_line
+
+if __name__ == "__main__":
+    command_line.end_when_interrupted()  # before imports that take seconds
+
 import argparse
 import os
 import sys
@@ -92,4 +97,4 @@ def _write(path: Optional[str], text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    command_line.run(main, sys.argv[1:])
