@@ -74,3 +74,15 @@ def test_a_reader_that_has_gone_is_no_error(arguments):
     _, errors = process.communicate(timeout=120)
     assert errors == b""
     assert process.returncode == 128 + signal.SIGPIPE
+
+
+def test_no_import_swallows_ctrl_c():
+    swallow = "try: signal.raise_signal(signal.SIGINT)\nexcept BaseException: pass\n"
+    program = "import signal\nfrom tff_partial import command_line as c\n{}\n" + swallow + "print(1)"
+    ends = program.format("c.end_when_interrupted()")
+    assert start(["-c", ends]).wait(timeout=60) == 130
+    raises = program.format("c.end_when_interrupted(); c.raise_when_interrupted()")
+    assert start(["-c", raises], stdout=subprocess.DEVNULL).wait(timeout=60) == 0
+    # As in jobs in the background of a shell.
+    ignored = program.format("signal.signal(2, signal.SIG_IGN); c.end_when_interrupted()")
+    assert start(["-c", ignored], stdout=subprocess.DEVNULL).wait(timeout=60) == 0
