@@ -78,7 +78,9 @@ def test_a_reader_that_has_gone_is_no_error(arguments):
 
 def test_no_import_swallows_ctrl_c():
     swallow = "try: signal.raise_signal(signal.SIGINT)\nexcept BaseException: pass\n"
-    program = "import signal\nfrom tff_partial import command_line as c\n{}\n" + swallow + "print(1)"
+    program = (
+        "import signal\nfrom tff_partial import command_line as c\n{}\n" + swallow + "print(1)"
+    )
     ends = program.format("c.end_when_interrupted()")
     assert start(["-c", ends]).wait(timeout=60) == 130
     raises = program.format("c.end_when_interrupted(); c.raise_when_interrupted()")

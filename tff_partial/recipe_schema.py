@@ -107,7 +107,8 @@ class Recipe:
       title: What the table shows.
       paper: The citation.
       kind: `runs`; `exact` (`source` is a key of `exact_tables.TABLES`, nothing is trained); or
-        `analysis` (`source` is a module that is run with the rows' settings as its flags).
+        `analysis` (`source` is one of `recipe_plan.ANALYSES`, which is run with the rows' settings
+        as its flags).
       metric: What the numbers are.
       rows: The rows, in the paper's order.
       notes: What the paper leaves open and how it is read here.
