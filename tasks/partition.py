@@ -59,7 +59,7 @@ def _fill(text: str) -> bool:
 
 
 _ALPHA = _between(LEAST_ALPHA, MOST_ALPHA)
-_SIGMA, _DEVIATION = _between(np.finfo(float).tiny, MOST_SIGMA), _between(0.0, MOST_SIGMA)
+_SIGMA, _DEVIATION = _between(1e-100, MOST_SIGMA), _between(0.0, MOST_SIGMA)
 _ALPHAS, _SIZES = f"ALPHA at least {LEAST_ALPHA:g}", f"at most {MOST_SIZE:,}"
 
 

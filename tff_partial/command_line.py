@@ -37,7 +37,7 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoRet
     """Ends the process with what `main` returns; quietly if nobody reads its output any more."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # names of files need not be text
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
     try:
         try:
             code = main(arguments)
