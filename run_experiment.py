@@ -466,7 +466,7 @@ def main(argv: Sequence[str]) -> int:
         _check_no_recipe(values)
         prepared = prepare(values)
     except (flags.Error, ValueError) as error:
-        _say(f"error: {error}")
+        _say(f"error: {' '.join(str(error).split())}")  # a value may have several lines
         return 2
     except KeyboardInterrupt:
         return 130
