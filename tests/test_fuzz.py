@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 
 import pytest
 from absl import flags
@@ -21,8 +22,8 @@ from hypothesis import strategies as st
 
 import run_experiment
 import tasks
-from tests.report_folders import row, write_recipe, write_run
-from tff_partial import compare, exact_tables, recipe_runs, recipes, registry
+from tests.report_folders import SETTINGS, row, write_recipe, write_run
+from tff_partial import compare, exact_tables, recipe_runs, recipes, registry, results
 from tff_partial.report.__main__ import main as report
 
 SECONDS = 20
@@ -126,6 +127,7 @@ def place(tmp_path_factory, default_runtime):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(run_experiment, "run", lambda prepared: 0)
+        patch.setattr(results, "versions", dict)
         patch.setattr(recipe_runs, "run_all", lambda runs, jobs: recipe_runs.Outcome())
         patch.setattr(recipe_runs, "_fetch_data", lambda plan, options: None)
         patch.setattr(exact_tables, "TABLES", dict.fromkeys(exact_tables.TABLES, fake_table))
@@ -413,8 +415,17 @@ def test_result_folders(place, data):
         check(folder, compare.main, ["results/single", "--targets=0.3"], before)
         words = ["--recipe=embracing/table3", "--scale=0.1", "--data=embedded", "--only=case1"]
         check(folder, run_experiment.main, ["x", *words, "--output_dir=results/recipes"])
-        single = arguments_of({**BASE, "output_dir": "results/single"})
-        check(folder, run_experiment.main, ["x", *single])
+        check(folder, go_on, ["results/single"])
+
+
+def go_on(arguments):
+    """What a run does with its folder first."""
+    try:
+        results.prepare_folder(*arguments, {**SETTINGS, "rounds": 2}, {})
+    except results.ResultsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 def check_report(folder, arguments, before):

@@ -63,12 +63,14 @@ def prepare_folder(path: str, settings: Mapping[str, Any], execution: Mapping[st
 
 def _read_config(path: str) -> Optional[dict[str, Any]]:
     try:
-        with open(os.path.join(path, "config.json")) as file:
-            return json.load(file)
-    except (FileNotFoundError, NotADirectoryError):
+        found = read_json(os.path.join(path, "config.json"))
+    except FileNotFoundError:
         return None
-    except (OSError, json.JSONDecodeError) as error:
+    except ResultsError as error:
         raise ResultsError(f"config.json must be readable. Received: {error}") from error
+    if not isinstance(found.get("settings", {}), dict):
+        raise ResultsError(f"config.json must have settings. Received: {path}")
+    return found
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
