@@ -468,6 +468,11 @@ def main(argv: Sequence[str]) -> int:
     except (flags.Error, ValueError) as error:
         _say(f"error: {' '.join(str(error).split())}")  # a value may have several lines
         return 2
+    except BrokenPipeError:
+        raise  # nobody reads on: `command_line.run`
+    except OSError as error:
+        _say(f"error: {error}")
+        return 1
     except KeyboardInterrupt:
         return 130
     try:

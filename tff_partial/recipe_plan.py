@@ -161,6 +161,10 @@ def create(options: Options, build: Build) -> Plan:
     found = [] if is_exact else [_of_row(recipe, row, options, build) for row in rows]
     _check_hyperparameters(options.given, found)
     first = options.given.get("seed", 0)
+    if first + options.seeds > 2**63:
+        raise ValueError(
+            f"seeds must be below 2**63. Received: seed={first}, {options.seeds} seeds"
+        )
     runs = [
         _run(planned, seed, folder)
         for seed in range(first, first + options.seeds)
