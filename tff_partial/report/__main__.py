@@ -8,6 +8,11 @@ The page needs no network and no other file. See docs/report.md.
 
 from __future__ import annotations
 
+from tff_partial import command_line
+
+if __name__ == "__main__":
+    command_line.end_when_interrupted()  # before imports that take seconds
+
 import argparse
 import os
 import sys
@@ -55,7 +60,8 @@ def main(argv: Sequence[str]) -> int:
             text = page.render(found)
         _write(output, text)
     except ReportError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"error: {' '.join(line.split())}", file=sys.stderr)
         return 2
     return 0
 
@@ -63,8 +69,11 @@ def main(argv: Sequence[str]) -> int:
 def _check_output(path: Optional[str]) -> None:
     """Before the work is done."""
     folder = os.path.dirname(path or "") or "."
-    if path is not None and (not path or os.path.isdir(path) or not os.path.isdir(folder)):
-        raise ReportError(f"output must be a file in a folder that is there. Received: {path!r}")
+    is_there = path is not None and os.path.lexists(path) and not os.path.isfile(path)
+    if path is not None and (not path or is_there or not os.path.isdir(folder)):
+        raise ReportError(
+            f"output must be a regular file in a folder that is there. Received: {path!r}"
+        )
 
 
 def _read(path: str) -> str:
@@ -84,7 +93,7 @@ def _write(path: Optional[str], text: str) -> None:
         return
     try:
         results.write_text(path, text)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ReportError(
             f"output must be a file that can be written. Received: {error}"
         ) from error
@@ -92,4 +101,4 @@ def _write(path: Optional[str], text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    command_line.run(main, sys.argv[1:])
