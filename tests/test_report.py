@@ -560,33 +560,6 @@ def test_command_of_the_report(results, tmp_path, capsys, monkeypatch):
     assert (tmp_path / "results.md").read_text() == printed.out
 
 
-def test_parts_whose_runs_are_gone_are_kept(results, tmp_path, capsys):
-    output = tmp_path / "results.md"
-    command = [str(results), "--markdown", "--keep", f"--output={output}"]
-
-    def add(recipe, value, under="", **content):
-        folder = write_recipe(results / under, [row("a")], recipe, **content)
-        write_run(folder / "a" / "seed-0", [value], summary={"best_test_accuracy": value})
-
-    for i, recipe in enumerate(["b/table1", "a/table1"]):
-        add(recipe, 0.11 + i / 10)
-        assert main(command) == 0
-        shutil.rmtree(results)
-    assert main(command) == 2  # and leaves the file alone
-    add("b/table1", 0.71)
-    add("b/table1", 0.91, "other", given={"rounds": 5})
-    assert main(command) == 0
-    text = output.read_text()
-    headings = [line.split(":")[0] for line in text.splitlines() if line.startswith("## ")]
-    assert headings == ["## a/table1", "## b/table1", "## b/table1"]
-    shown = [figure for figure in ("11.00", "21.00", "71.00", "91.00") if figure in text]
-    assert shown == ["21.00", "71.00", "91.00"]
-    assert main(command) == 0
-    assert output.read_text() == text
-    assert main([str(results), "--keep"]) == 2
-    assert "--keep must come with --markdown" in capsys.readouterr().err
-
-
 def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -747,6 +720,5 @@ def test_documented_results_are_what_the_report_makes_of_their_runs():
     found = remarks.add(
         sections.find([str(ROOT / "docs" / "runs")]), str(ROOT / "docs" / "remarks")
     )
-    document = (ROOT / "docs" / "results.md").read_text()
-    for section in found:
-        assert markdown.part(section) in document, section.name
+    introduction = remarks.read(str(ROOT / "docs" / "remarks"), "introduction")
+    assert (ROOT / "docs" / "results.md").read_text() == markdown.render(found, introduction)

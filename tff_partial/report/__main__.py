@@ -38,11 +38,6 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--markdown", action="store_true", help="tables as Markdown, no curves")
     parser.add_argument(
-        "--keep",
-        action="store_true",
-        help="with --markdown: parts of the file whose runs are not in the folders stay",
-    )
-    parser.add_argument(
         "--remarks",
         help="folder of what is said of a recipe's figures, <paper>/<name>.md, and introduction.md",
     )
@@ -50,12 +45,9 @@ def main(argv: Sequence[str]) -> int:
     output = flags.output if flags.output is not None or flags.markdown else PAGE
     try:
         _check_output(output)
-        if flags.keep and not (flags.markdown and output):
-            raise ReportError("--keep must come with --markdown and --output. Received: --keep")
         found = remarks.add(sections.find(flags.folders), flags.remarks)
-        introduction = remarks.read(flags.remarks, "introduction")
         if flags.markdown:
-            text = markdown.render(found, introduction, _read(output) if flags.keep else "")
+            text = markdown.render(found, remarks.read(flags.remarks, "introduction"))
         else:
             text = page.render(found)
         _write(output, text)
@@ -74,17 +66,6 @@ def _check_output(path: Optional[str]) -> None:
         raise ReportError(
             f"output must be a regular file in a folder that is there. Received: {path!r}"
         )
-
-
-def _read(path: str) -> str:
-    """The file as it is; empty if there is none."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
-    except (OSError, ValueError) as error:
-        raise ReportError(f"output must be a text in UTF-8 to keep. Received: {error}") from error
 
 
 def _write(path: Optional[str], text: str) -> None:
