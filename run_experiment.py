@@ -11,6 +11,11 @@ A run that was stopped, by Ctrl-C or by kill -9, goes on when it is started agai
 
 from __future__ import annotations
 
+from tff_partial import command_line
+
+if __name__ == "__main__":
+    command_line.end_when_interrupted()  # before imports that take seconds
+
 import dataclasses
 import functools
 import os
@@ -64,6 +69,8 @@ SETTINGS = (
     "target_accuracy",
 )
 RECIPE_FLAGS = ("recipe", "scale", "only", "seeds", "jobs", "dry_run")
+MOST = 2**31 - 1  # numbers are int32 in graphs
+MOST_SEEDS = 1000
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -106,7 +113,7 @@ def define_flags(values: flags.FlagValues) -> None:
     real("weight_decay", None, "Factor of w added to the gradient.")
     text("weight_decay_on", None, "kernels (before clipping) or all (after it, as in PyTorch).")
     real("clip_norm", None, "Scales gradients to at most this global norm.")
-    number("seed", 0, "Of everything random.", least=0)
+    number("seed", 0, "Of everything random.", least=0, most=2**63 - 1)
     number("eval_every", None, "Rounds between evaluations.")
     number("checkpoint_every", 10, "Rounds between checkpoints.")
     real("target_accuracy", None, "Reports the rounds to this test accuracy; 0: none.")
@@ -123,7 +130,7 @@ def define_flags(values: flags.FlagValues) -> None:
     text("recipe", None, "Runs a table of a paper, such as embracing/table3; docs/recipes.md.")
     real("scale", 1.0, "recipe: shrinks rounds and clients; 1 is the paper.")
     text("only", "", "recipe: rows, such as case5,case7; default: all.")
-    number("seeds", 1, "recipe: runs of each row, from --seed on.")
+    number("seeds", 1, "recipe: runs of each row, from --seed on.", most=MOST_SEEDS)
     number("jobs", 1, "recipe: runs at the same time.")
     flags.DEFINE_bool(
         "dry_run", False, "recipe: lists the runs with their time.", flag_values=values
@@ -136,8 +143,11 @@ def _definers(values: flags.FlagValues) -> tuple[Any, Any, Any]:
     def text(name: str, default: Optional[str], doc: str) -> None:
         flags.DEFINE_string(name, default, doc, flag_values=values)
 
-    def number(name: str, default: Optional[int], doc: str, least: int = 1) -> None:
-        flags.DEFINE_integer(name, default, doc, lower_bound=least, flag_values=values)
+    def number(
+        name: str, default: Optional[int], doc: str, least: int = 1, most: int = MOST
+    ) -> None:
+        bounds = {"lower_bound": least, "upper_bound": most}
+        flags.DEFINE_integer(name, default, doc, **bounds, flag_values=values)
 
     def real(name: str, default: Optional[float], doc: str) -> None:
         flags.DEFINE_float(name, default, doc, flag_values=values)
@@ -215,7 +225,24 @@ def build(arguments: Sequence[str]) -> experiments.Experiment:
     for name in values:
         values[name].unparse()
     values(["run_experiment.py", *arguments])
+    create_devices(values)
     return create_experiment(values)
+
+
+def create_devices(values: flags.FlagValues) -> accounting.Devices:
+    """The devices that the flags describe."""
+    speeds = simulated_time.parse_speeds(values.device_speeds)
+    return accounting.Devices(speeds, values.round_deadline, values.full_model_seconds)
+
+
+def check_execution(values: flags.FlagValues) -> None:
+    """Raises a ValueError if a run cannot be executed as the flags ask for."""
+    client_state.check(values.client_state, values["client_state_cache"].present)
+    runtime.check(values.runtime, _workers(values), values.client_parallelism)
+
+
+def _workers(values: flags.FlagValues) -> list[str]:
+    return values.workers.split(",") if values.workers else []
 
 
 @functools.cache
@@ -251,22 +278,17 @@ class Prepared:
 def prepare(values: flags.FlagValues) -> Prepared:
     """Checks the flags, loads the data and makes the results folder, in this order."""
     experiment = create_experiment(values)
-    devices = accounting.Devices(
-        simulated_time.parse_speeds(values.device_speeds),
-        values.round_deadline,
-        values.full_model_seconds,
-    )
+    devices = create_devices(values)
     execution = {
         "runtime": values.runtime,
-        "workers": values.workers.split(",") if values.workers else [],
+        "workers": _workers(values),
         "client_parallelism": values.client_parallelism,
         "checkpoint_every": values.checkpoint_every,
         "data_dir": values.data_dir,
         "client_state": values.client_state,
         "client_state_cache": values.client_state_cache,
     }
-    client_state.check(values.client_state, values["client_state_cache"].present)
-    runtime.check(*_runtime_options(execution))
+    check_execution(values)
     runtime.configure(values.runtime)
     data = experiments.load_data(experiment, values.data, values.data_dir, log=_say)
     execution["data_is_real"] = data.real
@@ -426,6 +448,7 @@ class ProgressBar:
 
     def on_round(self, done: int, row: typing.Mapping[str, Any]) -> None:
         if not row:
+            command_line.raise_when_interrupted()  # the loop begins: it saves what is done
             # Rounds of an earlier start do not count for the time left.
             self._bar.initial = self._bar.n = done
             self._bar.refresh()
@@ -475,13 +498,19 @@ def main(argv: Sequence[str]) -> int:
             print(list_everything())
             return 0
         if values.recipe is not None:
+            check_execution(values)
             options = recipe_options(values)
             return recipe_runs.main(options, build, values.jobs, values.dry_run)
         _check_no_recipe(values)
         prepared = prepare(values)
     except (flags.Error, ValueError) as error:
-        _say(f"error: {error}")
+        _say(f"error: {' '.join(str(error).split())}")  # a value may have several lines
         return 2
+    except BrokenPipeError:
+        raise  # nobody reads on: `command_line.run`
+    except OSError as error:
+        _say(f"error: {error}")
+        return 1
     except KeyboardInterrupt:
         return 130
     try:
@@ -493,4 +522,4 @@ def main(argv: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     temporary.use_own_folder()
-    sys.exit(main(sys.argv))
+    command_line.run(main, sys.argv)

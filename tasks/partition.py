@@ -30,21 +30,24 @@ from tasks.partition_rules import (
     unbalanced,
 )
 
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < np.inf:
-        raise ValueError
-    return value
+# Arguments beyond these are mistakes. With a smaller alpha NumPy draws for ever, and it would make
+# no difference: one client gets all of a class already. Larger numbers overflow or fill memory.
+LEAST_ALPHA, MOST_ALPHA, MOST_SIGMA, MOST_SIZE = 1e-4, 1e100, 100.0, 10**6
 
 
-def _non_negative(text: str) -> float:
-    return 0.0 if float(text) == 0 else _positive(text)
+def _between(least: float, most: float) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        value = float(text)
+        if not least <= value <= most:
+            raise ValueError
+        return value
+
+    return read
 
 
 def _count(text: str) -> int:
     value = int(text)
-    if value < 1:
+    if not 1 <= value <= MOST_SIZE:
         raise ValueError
     return value
 
@@ -55,28 +58,44 @@ def _fill(text: str) -> bool:
     return True
 
 
+_ALPHA = _between(LEAST_ALPHA, MOST_ALPHA)
+_SIGMA, _DEVIATION = _between(1e-100, MOST_SIGMA), _between(0.0, MOST_SIGMA)
+_ALPHAS, _SIZES = f"ALPHA at least {LEAST_ALPHA:g}", f"at most {MOST_SIZE:,}"
+
+
 class Rule(NamedTuple):
-    """A rule, how its arguments read, and how many of them are required."""
+    """A rule, how its arguments read, how many of them are required, and their limits."""
 
     function: Optional[Callable[..., Partition]]
     usage: str
     arguments: tuple[Callable[[str], Any], ...]
     required: int
+    limits: str
 
 
 RULES: Mapping[str, Rule] = {
-    "iid": Rule(iid, "iid or iid:SIZE", (_count,), 0),
-    "unbalanced": Rule(unbalanced, "unbalanced or unbalanced:SIGMA", (_positive,), 0),
-    "dirichlet": Rule(dirichlet, "dirichlet:ALPHA or dirichlet:ALPHA,fill", (_positive, _fill), 1),
-    "dirichlet_per_client": Rule(
-        dirichlet_per_client, "dirichlet_per_client:ALPHA", (_positive,), 1
+    "iid": Rule(iid, "iid or iid:SIZE", (_count,), 0, _SIZES),
+    "unbalanced": Rule(
+        unbalanced,
+        "unbalanced or unbalanced:SIGMA",
+        (_SIGMA,),
+        0,
+        f"SIGMA positive, at most {MOST_SIGMA:g}",
     ),
-    "classes": Rule(classes, "classes:L or classes:L,SIZE", (_count, _count), 1),
-    "natural": Rule(natural, "natural or natural:WRITERS", (_count,), 0),
-    "bootstrap": Rule(bootstrap, "bootstrap:SIZE", (_count,), 1),
+    "dirichlet": Rule(
+        dirichlet, "dirichlet:ALPHA or dirichlet:ALPHA,fill", (_ALPHA, _fill), 1, _ALPHAS
+    ),
+    "dirichlet_per_client": Rule(
+        dirichlet_per_client, "dirichlet_per_client:ALPHA", (_ALPHA,), 1, _ALPHAS
+    ),
+    "classes": Rule(classes, "classes:L or classes:L,SIZE", (_count, _count), 1, _SIZES),
+    "natural": Rule(natural, "natural or natural:WRITERS", (_count,), 0, _SIZES),
+    "bootstrap": Rule(bootstrap, "bootstrap:SIZE", (_count,), 1, _SIZES),
     # Not a rule for given examples: the clients are generated, see synthetic.py and
     # synthetic_feddc.py.
-    "synthetic": Rule(None, "synthetic:ALPHA,BETA", (_non_negative, _non_negative), 2),
+    "synthetic": Rule(
+        None, "synthetic:ALPHA,BETA", (_DEVIATION, _DEVIATION), 2, f"from 0 to {MOST_SIGMA:g}"
+    ),
 }
 
 
@@ -95,7 +114,9 @@ def parse(text: str) -> tuple[str, tuple[Any, ...]]:
             raise ValueError
         return name, tuple(read(part) for read, part in zip(rule.arguments, parts))
     except ValueError:
-        raise ValueError(f"partition must read {rule.usage}. Received: partition={text}") from None
+        raise ValueError(
+            f"partition must read {rule.usage} ({rule.limits}). Received: partition={text}"
+        ) from None
 
 
 def create(

@@ -15,6 +15,9 @@ from tff_partial import capacities, objectives, tiers
 if TYPE_CHECKING:
     from tasks.federated import FederatedData
 
+# More than these is a mistake and fills the memory: clients of a population, examples that a client
+# goes through in a round, and epochs in it.
+MOST_CLIENTS, MOST_EXAMPLES, MOST_EPOCHS = 10**8, 10**8, 10**5
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _SCHEDULE = re.compile(rf"{_NUMBER}(?:\*{_NUMBER})?(?:~{_NUMBER})?(?:,{_NUMBER}:{_NUMBER})*")
 
@@ -95,6 +98,9 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("clients", "clients_per_round", "rounds", "batch_size", "eval_every"):
             _require(getattr(self, name) >= 1, name, "be at least 1", getattr(self, name))
+        _require(
+            self.clients <= MOST_CLIENTS, "clients", f"be at most {MOST_CLIENTS:,}", self.clients
+        )
         _require(bool(self.model), "model", "be given", self.model)
         _require(0 < self.width <= 1, "width", "be in (0, 1]", self.width)
         _require(0 <= self.momentum < 1, "momentum", "be in [0, 1)", self.momentum)
@@ -121,6 +127,13 @@ class Settings:
             )
         if (self.local_steps or 0) < 1 and (self.local_epochs or 0) < 1:
             raise ValueError(f"local_steps or local_epochs must be at least 1. Received: {given}")
+        if (self.local_steps or 1) * self.batch_size > MOST_EXAMPLES or (
+            self.local_epochs or 1
+        ) > MOST_EPOCHS:
+            raise ValueError(
+                f"local_steps times batch_size must be at most {MOST_EXAMPLES:,}, local_epochs at "
+                f"most {MOST_EPOCHS:,}. Received: {given}, batch_size={self.batch_size}"
+            )
 
     def _check_schedule(self) -> None:
         text = self.learning_rate

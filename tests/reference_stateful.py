@@ -49,7 +49,7 @@ class Network:
         self.initial = self.vector(weights)
         self.momentum, self.clip_norm = momentum, clip_norm
         kernels = self.vector([np.full(s, i % 2 == 0) for i, s in enumerate(self.shapes)])
-        self.decay_before, self.decay_after = {
+        self.decay, self.decay_after = {
             "kernels": (weight_decay * kernels, 0.0),
             "all": (0.0, weight_decay),
         }[weight_decay_on]
@@ -75,7 +75,7 @@ class Network:
         x, y = self.clients[i]
         w, v = start, np.zeros_like(start)
         for batch in r["batches"][i]:
-            g = self.gradient(w, x[batch], y[batch]) + self.decay_before * w
+            g = self.gradient(w, x[batch], y[batch]) + self.decay * w
             g = g + pull * (w - center) + drift
             norm = np.linalg.norm(g)
             if self.clip_norm is not None and norm > self.clip_norm:

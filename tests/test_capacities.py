@@ -41,7 +41,10 @@ def test_parse(text, expected):
     assert list(found) == list(expected)
 
 
-@pytest.mark.parametrize("text", ["", "2", "1/2:x", "1/2,0.5", "1/0", "1/2:0", "7:3", "1/2:-1"])
+BAD = ["", "2", "1/2:x", "1/2,0.5", "1/0", "1/00", "1/2:0", "7:3", "1/2:-1", f"1/2:{'9' * 400}"]
+
+
+@pytest.mark.parametrize("text", [*BAD, f"{'9' * 400}/1"])
 def test_what_cannot_be_read_is_refused_in_one_line(text):
     with pytest.raises(ValueError, match="Received") as error:
         capacities.parse(text)

@@ -322,7 +322,7 @@ def test_several_steps_are_one_forward_pass():
 @pytest.mark.parametrize("normalization", ["batch", "static"])
 def test_statistics_of_the_head(normalization):
     """`moving` uses the model's, `batch` those of equal batches; static norm has no moving ones."""
-    shape = (6, 6, 2)
+    shape = (8, 8, 2)
     model = model_spec.ModelSpec(
         lambda: models.create("four_conv_cnn", shape, 3, 0.05, normalization), shape
     ).instantiate()

@@ -454,3 +454,124 @@ def test_the_example_of_the_document_is_a_recipe(tmp_path):
     (tmp_path / "rows.toml").write_text(grid[: grid.index("[[axes]]")] + rows)
     [row] = recipes.load(str(tmp_path / "rows.toml")).rows
     assert row == dataclasses.replace(found.rows[0], label=row.label, columns=row.columns)
+
+
+ANALYSIS = """
+title = "Figure 1: x"
+paper = "x"
+kind = "analysis"
+source = {source}
+[metric]
+name = "svcca"
+label = "x"
+unit = ""
+[[rows]]
+id = "a"
+label = "a"
+paper = "x"
+[rows.settings]
+algo = "periodic_averaging"
+paper = "embracingfl"
+task = "cifar10"
+"""
+RUNS = """
+title = "Table 1: x"
+paper = "x"
+kind = "runs"
+[metric]
+name = "best_test_accuracy"
+label = "x"
+unit = "%"
+higher_is_better = true
+[[rows]]
+id = "a"
+label = "a"
+paper = "1"
+[rows.settings]
+algo = "embracing"
+paper = "embracingfl"
+task = "cifar10"
+"""
+
+
+def run_file(folder, text, *arguments):
+    (folder / "r.toml").write_text(text)
+    words = [f"--recipe={folder / 'r.toml'}", "--scale=0.01", "--data=embedded", *arguments]
+    return run_experiment.main(["run_experiment.py", *words, f"--output_dir={folder / 'out'}"])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "pdb -c __import__('os').system('touch${IFS}%s')",
+        "tff_partial.similarity --figure=1 --output_dir=%s",
+        "tff_partial.similarity --figure=2",
+        "tff_partial.compare %s",
+        "",
+    ],
+)
+def test_a_recipe_runs_no_program_but_the_known_analyses(source, tmp_path, capsys):
+    source = source.replace("%s", str(tmp_path / "pwned"))
+    assert run_file(tmp_path, ANALYSIS.format(source=f'"{source}"')) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {tmp_path.name}/r, source must be one of tff_partial.simil")
+    assert [path.name for path in tmp_path.iterdir()] == ["r.toml"]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "embracing_record_dir = '%s'",
+        "flagfile = '%s'",
+        "undefok = 'x'",
+        "output_dir = '%s'",
+        "runtime = 'local_cpp'",
+        "workers = 'a:1'",
+        "seed = 1",
+        "data_dir = '%s'",
+        "preset = 'demo'",
+        "recipe = 'x'",
+        "list = true",
+        "clients = [8]",
+        "tiers = { strong = 1 }",
+    ],
+)
+def test_a_recipe_sets_nothing_but_what_decides_results(setting, tmp_path, capsys):
+    setting = setting.replace("%s", str(tmp_path / "elsewhere"))
+    assert run_file(tmp_path, f"{RUNS}{setting}\n", "--dry_run") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {tmp_path.name}/r, a must have ")
+    assert setting.partition(" =")[0] in line
+    assert [path.name for path in tmp_path.iterdir()] == ["r.toml"]
+
+
+def test_analyses_are_given_no_settings_that_they_do_not_take(tmp_path, capsys):
+    source = '"tff_partial.similarity --figure=1"'
+    assert run_file(tmp_path, f"{ANALYSIS.format(source=source)}clip_norm = 1\n") == 2
+    assert "['clip_norm']" in capsys.readouterr().err
+    assert run_file(tmp_path, ANALYSIS.format(source=source), "--runtime=in_process") == 2
+    assert "['--runtime']" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--runtime=nowhere",
+        "--workers=a:1",
+        "--runtime=remote",
+        "--runtime=local_cpp --client_parallelism=2",
+        "--client_state=paper",
+        "--device_speeds=fast",
+        "--round_deadline=-1",
+        "--full_model_seconds=nan",
+        "--seeds=100000000",
+        "--local_steps=100000000000000000000",
+        "--partition=dirichlet:1e-300",
+        "--clients=100000000000",
+    ],
+)
+def test_flags_of_a_recipe_are_checked_before_anything_is_written(flag, tmp_path, capsys):
+    assert run_file(tmp_path, RUNS, *flag.split()) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["r.toml"]

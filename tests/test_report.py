@@ -2,6 +2,7 @@
 
 import configparser
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -559,36 +560,14 @@ def test_command_of_the_report(results, tmp_path, capsys, monkeypatch):
     assert (tmp_path / "results.md").read_text() == printed.out
 
 
-def test_parts_whose_runs_are_gone_are_kept(results, tmp_path, capsys):
-    output = tmp_path / "results.md"
-    command = [str(results), "--markdown", "--keep", f"--output={output}"]
-
-    def add(recipe, value, under="", **content):
-        folder = write_recipe(results / under, [row("a")], recipe, **content)
-        write_run(folder / "a" / "seed-0", [value], summary={"best_test_accuracy": value})
-
-    for i, recipe in enumerate(["b/table1", "a/table1"]):
-        add(recipe, 0.11 + i / 10)
-        assert main(command) == 0
-        shutil.rmtree(results)
-    assert main(command) == 2  # and leaves the file alone
-    add("b/table1", 0.71)
-    add("b/table1", 0.91, "other", given={"rounds": 5})
-    assert main(command) == 0
-    text = output.read_text()
-    headings = [line.split(":")[0] for line in text.splitlines() if line.startswith("## ")]
-    assert headings == ["## a/table1", "## b/table1", "## b/table1"]
-    shown = [figure for figure in ("11.00", "21.00", "71.00", "91.00") if figure in text]
-    assert shown == ["21.00", "71.00", "91.00"]
-    assert main(command) == 0
-    assert output.read_text() == text
-    assert main([str(results), "--keep"]) == 2
-    assert "--keep must come with --markdown" in capsys.readouterr().err
-
-
 def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+
+
+def replace_by_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
 
 
 BAD = {
@@ -610,6 +589,32 @@ BAD = {
         write_run(results / "a", [0.5]) / "config.json", '{"settings": 1}'
     ),
     "metrics that are no numbers": lambda results: write_run(results / "a", ["high"]),
+    "deep json": lambda results: write(
+        write_run(results / "a", [0.5]) / "summary.json", '{"a": ' * 5000 + "1" + "}" * 5000
+    ),
+    "lone surrogate": lambda results: write_recipe(results, [row("a", label="\ud800")]),
+    "lone surrogate as a key": lambda results: write_run(
+        results / "a", [0.5], summary={"\ud800": 1}
+    ),
+    "number too large": lambda results: write_run(results / "a", [0.5], summary={"x": 10**400}),
+    "settings without algorithm": lambda results: write(
+        write_run(results / "a", [0.5]) / "config.json", '{"settings": {"task": "mnist"}}'
+    ),
+    "no settings": lambda results: write(write_run(results / "a", []) / "config.json", "{}"),
+    "target in words": lambda results: write_run(results / "a", [], target_accuracy="high"),
+    "capacities that are none": lambda results: write_run(results / "a", [], capacities="1/00"),
+    "row longer than the head": lambda results: write(
+        write_run(results / "a", [0.5]) / "metrics.csv", "round,seconds\n1,2,3\n"
+    ),
+    "no rounds": lambda results: write(
+        write_run(results / "a", [0.5]) / "metrics.csv", "seconds\n1\n"
+    ),
+    "round that is no number": lambda results: write(
+        write_run(results / "a", [0.5]) / "metrics.csv", "round,seconds\nnan,1\n"
+    ),
+    "a pipe": lambda results: replace_by_pipe(write_run(results / "a", [0.5]) / "config.json"),
+    "recipe above": lambda results: write_recipe(results, [row("a")], recipe="../secret"),
+    "recipe from the root": lambda results: write_recipe(results, [row("a")], recipe="/etc/x"),
     "metrics that are no table": lambda results: (
         write_run(results / "a", [0.5]) / "metrics.csv"
     ).write_bytes(b"\xff\xfe\x00"),
@@ -630,9 +635,53 @@ def test_bad_input_is_one_line_and_exit_code_2(results, tmp_path, capsys, spoil,
     assert [path.name for path in tmp_path.iterdir()] in ([], ["results"])
 
 
+def test_damaged_files_are_named_a_line_each(results, capsys):
+    write_run(results / "a", [0.5])
+    write(write_run(results / "b", [0.5]) / "config.json", "[")
+    write(write_run(results / "c", [0.5]) / "summary.json", '"\\ud800"')
+    write_run(results / "d", ["much"])
+    assert main([str(results), "--markdown"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [re.search(r"results/([a-d])", line)[1] for line in lines] == ["b", "c", "d"]
+
+
+def test_numbers_that_are_none_are_left_out(results):
+    odd = {"simulated_seconds": "inf", "discrepancy": "1e308", "test_accuracy_all_clients": "nan"}
+    for seed, accuracy in enumerate(["inf", "1e308", "nan", "-1e308", 0.5]):
+        folder = write_run(results / f"{seed}", [accuracy], seed=seed, summary={"rounds": 1e308})
+        head, line = (folder / "metrics.csv").read_text().splitlines()
+        names = [*head.split(",")[:-1], *odd]
+        values = [*line.split(",")[:-1], *odd.values()]
+        write(folder / "metrics.csv", f"{','.join(names)}\n{','.join(values)}\n")
+    text, html = of(results)
+    assert "| 50.00 |" in text
+    assert "inf" not in text + re.search(r'type="application/json".*?</script>', html)[0]
+
+
+def test_remarks_are_read_only_from_their_folder(results, tmp_path, capsys):
+    write(tmp_path / "secret.md", "secret")
+    (tmp_path / "remarks").mkdir()
+    for name in ("../secret", f"{tmp_path}/secret", "a/../../secret"):
+        shutil.rmtree(results, ignore_errors=True)
+        write_recipe(results, [row("a")], recipe=name)
+        assert main([str(results), "--markdown", f"--remarks={tmp_path / 'remarks'}"]) == 2
+        printed = capsys.readouterr()
+        assert "secret\n" not in printed.out
+        assert "a name such as paper/table1" in printed.err
+
+
+def test_a_folder_whose_name_is_no_text_is_shown(results, tmp_path):
+    os.mkdir(os.fsencode(results.parent) + b"/\xff")
+    write_run(tmp_path / "\udcff" / "a", [0.5])
+    assert main([str(tmp_path), f"--output={tmp_path / 'page.html'}"]) == 0
+    assert "\\udcff" in (tmp_path / "page.html").read_text()
+
+
 def test_bad_output_is_one_line_and_exit_code_2(results, tmp_path, capsys):
     write_run(results / "a", [0.5])
-    for output in ("", str(tmp_path), f"{tmp_path}/none/report.html", f"{results}/a/config.json/x"):
+    os.mkfifo(tmp_path / "pipe")
+    nowhere = f"{tmp_path}/none/report.html"
+    for output in ("", str(tmp_path), nowhere, f"{results}/a/config.json/x", f"{tmp_path}/pipe"):
         assert main([str(results), f"--output={output}"]) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert "Received" in line
@@ -672,6 +721,5 @@ def test_documented_results_are_what_the_report_makes_of_their_runs():
     found = remarks.add(
         sections.find([str(ROOT / "docs" / "runs")]), str(ROOT / "docs" / "remarks")
     )
-    document = (ROOT / "docs" / "results.md").read_text()
-    for section in found:
-        assert markdown.part(section) in document, section.name
+    introduction = remarks.read(str(ROOT / "docs" / "remarks"), "introduction")
+    assert (ROOT / "docs" / "results.md").read_text() == markdown.render(found, introduction)

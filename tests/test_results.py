@@ -1,5 +1,8 @@
 """What a run leaves in its folder, from its rows of metrics."""
 
+import os
+
+import pytest
 from matplotlib import image
 
 from tff_partial import results
@@ -32,3 +35,21 @@ def test_tiers_are_a_panel_of_the_picture(tmp_path):
     wide, narrow = (image.imread(tmp_path / f"{name}.png") for name in ("with", "without"))
     assert 2 * wide.shape[1] == 3 * narrow.shape[1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["with.png", "without.png"]
+
+
+def test_only_regular_files_are_read_and_replaced(tmp_path):
+    """A pipe would be waited for; /dev/null would become a file, for a user who may do that."""
+    os.mkfifo(tmp_path / "pipe")
+    os.symlink("/dev/null", tmp_path / "null")
+    os.symlink(tmp_path / "none", tmp_path / "dangling")
+    (tmp_path / "folder").mkdir()
+    before = sorted(path.name for path in tmp_path.iterdir())
+    for name in before:
+        with pytest.raises(results.ResultsError, match=f"must be a regular one.*{name}"):
+            results.write_text(str(tmp_path / name), "x")
+        with pytest.raises(results.ResultsError, match=f"must be a regular one.*{name}"):
+            results.read_json(str(tmp_path / name))
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    results.write_json(str(tmp_path / "new"), {"a": 1})
+    results.write_json(str(tmp_path / "new"), {"a": 2})
+    assert results.read_json(str(tmp_path / "new")) == {"a": 2}

@@ -14,7 +14,7 @@ import numpy as np
 
 from tff_partial.tiers import Tier
 
-_RATE = re.compile(r"\d+/\d+|\d*\.\d+|1")
+_RATE = re.compile(r"[0-9]{1,9}/0*[1-9][0-9]{0,8}|[0-9]*\.[0-9]+|1")
 # EmbracingFL's widths (table 10: 55 % and 80 % of the channels are dropped).
 _NAMED = {"strong": 1.0, "moderate": 0.45, "weak": 0.2}
 # FedDSE, section 7: each of five capacities with probability 1/5; 1/16 more, as it is, 1/16 less.
@@ -34,7 +34,7 @@ def rate_of(tier: str) -> float:
       ValueError: If it is no rate in (0, 1].
     """
     rate = _NAMED.get(tier)
-    if rate is None and _RATE.fullmatch(tier) and not tier.endswith("/0"):
+    if rate is None and _RATE.fullmatch(tier):
         rate = float(fractions.Fraction(tier))
     if rate is None or not 0 < rate <= 1:
         raise ValueError(
@@ -58,7 +58,8 @@ def parse(text: str) -> dict[str, float]:
         names.append(name)
         shares.append(share if colon else "1")
     numbers = [float(s) if re.fullmatch(r"\d*\.?\d+", s) else -1.0 for s in shares]
-    if min(numbers) < 0 or not sum(numbers) or len({*map(rate_of, names)}) < len(names):
+    is_share = min(numbers) >= 0 and 0 < sum(numbers) < float("inf")
+    if not is_share or len({*map(rate_of, names)}) < len(names):
         raise ValueError(
             "capacities must be feddse or rates, each once, such as 1/4 or 1/2:0.2,1/16:0.8. "
             f"Received: capacities={text!r}"

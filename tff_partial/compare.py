@@ -8,6 +8,11 @@ prints a Markdown table. A target counts as reached in the first round whose eva
 
 from __future__ import annotations
 
+from tff_partial import command_line
+
+if __name__ == "__main__":
+    command_line.end_when_interrupted()  # before imports that take seconds
+
 import argparse
 import os
 import sys
@@ -64,4 +69,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    command_line.run(main, sys.argv[1:])

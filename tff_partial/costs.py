@@ -19,6 +19,11 @@ prints a model's costs, beside the papers' figures where they give any. For a mo
 
 from __future__ import annotations
 
+from tff_partial import command_line
+
+if __name__ == "__main__":
+    command_line.end_when_interrupted()  # before imports that take seconds
+
 import dataclasses
 import math
 import re
@@ -301,4 +306,4 @@ if __name__ == "__main__":
     # Not at the top: the tables are made from this module, under its own name.
     from tff_partial import cost_tables
 
-    sys.exit(cost_tables.main(sys.argv[1:]))
+    command_line.run(cost_tables.main, sys.argv[1:])

@@ -95,16 +95,17 @@ def check_chain(
 
     try:
         found = outputs(inputs)
+        with tf.compat.v1.Session() as session:
+            session.run(tf.compat.v1.global_variables_initializer())
+            session.run(assigned)
+            by_mode = session.run(found)
     except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
         raise refused(keras_model, "its layers cannot be called so") from error
-    with tf.compat.v1.Session() as session:
-        session.run(tf.compat.v1.global_variables_initializer())
-        session.run(assigned)
-        for mode, (expected, actual) in zip(("inference", "training"), session.run(found)):
-            if not _is_same(expected, actual):
-                raise refused(
-                    keras_model, f"in {mode} mode they compute {_described(actual, expected)}"
-                )
+    for mode, (expected, actual) in zip(("inference", "training"), by_mode):
+        if not _is_same(expected, actual):
+            raise refused(
+                keras_model, f"in {mode} mode they compute {_described(actual, expected)}"
+            )
 
 
 def refused(keras_model: Any, why: str) -> ValueError:
@@ -128,11 +129,11 @@ def _is_float(variable: Any) -> bool:
 
 def _noise(variable: Any, seed: int) -> Any:
     """So that nothing is hidden by a weight that starts as 0 or 1; variances stay positive."""
-    rng, shape = np.random.default_rng(seed), tuple(variable.shape)
-    if len(shape) < 2:
-        return tf.constant(rng.uniform(0.1, 0.5, shape), variable.dtype)
-    fan_in = np.prod(shape[:-1])
-    return tf.constant(rng.uniform(-1, 1, shape) / np.sqrt(fan_in), variable.dtype)
+    shape, low, high = variable.shape, 0.1, 0.5
+    if len(shape) > 1:
+        high = 1 / np.sqrt(np.prod(shape[:-1]))
+        low = -high
+    return tf.random.stateless_uniform(shape, (seed, 0), low, high, variable.dtype)
 
 
 def _is_same(expected: np.ndarray, actual: np.ndarray) -> bool:

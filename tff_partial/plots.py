@@ -8,8 +8,12 @@ them, else against rounds.
 
 from __future__ import annotations
 
+from tff_partial import command_line
+
+if __name__ == "__main__":
+    command_line.end_when_interrupted()  # before imports that take seconds
+
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -34,11 +38,12 @@ def read(folder: str) -> Run:
     """
     rows = results.read_metrics(folder)
     try:
-        with open(os.path.join(folder, "config.json")) as file:
-            settings = json.load(file)["settings"]
-    except (OSError, ValueError, KeyError):
-        settings = None
-    if settings is None or not rows:
+        settings = results.read_json(os.path.join(folder, "config.json"))["settings"]
+        is_run = isinstance(settings["data"], str)
+        is_run &= isinstance(settings.get("local_steps"), (int, float, type(None)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        is_run = False
+    if not is_run or not rows:
         raise ValueError(f"a run's folder must hold config.json and metrics. Received: {folder}")
     return Run(os.path.basename(os.path.normpath(folder)), settings, rows)
 
@@ -58,6 +63,7 @@ def plot(runs: Sequence[Run], columns: Sequence[str], path: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    results.check_regular(path)
     by_steps = all(run.settings.get("local_steps") for run in runs)
     figure = Figure(figsize=(4.5 * len(columns), 3.8), layout="constrained")
     FigureCanvasAgg(figure)
@@ -93,4 +99,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    command_line.run(main, sys.argv[1:])

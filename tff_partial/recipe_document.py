@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -69,8 +68,9 @@ def merged(path: pathlib.Path, document: dict[str, Any], recipe: Recipe) -> dict
       ValueError: If its settings were others.
     """
     try:
-        previous = json.loads(path.read_text())
-        rows, given = {row["id"]: row for row in previous["rows"]}, previous["given"]
+        previous = results.read_json(str(path))
+        rows = {str(row["id"]): {**row, "command": str(row["command"])} for row in previous["rows"]}
+        given = previous["given"]
     except FileNotFoundError:
         return document
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -36,8 +36,12 @@ EXECUTION = (
 )
 _OWN = ("algo", "preset", "paper")  # only the recipe says these
 _PLACES = ("output_dir", "seed", "data", "data_dir")
-_SIMILARITY = ("-m", "tff_partial.similarity")
-# What it takes of a run's flags.
+# What decides results and is neither a setting nor a hyperparameter.
+_BESIDE = ("normalization", "augment", "device_speeds", "round_deadline", "full_model_seconds")
+# What a recipe of kind `analysis` may have as its source: a program with its arguments. A recipe is
+# a file from anywhere, so nothing else is run.
+ANALYSES = {f"tff_partial.similarity --figure={n}": n for n in similarity.FIGURES}
+# What they take of a run's flags.
 _ANALYSIS = (
     "task",
     "preset",
@@ -111,8 +115,8 @@ class Run:
     @functools.cached_property
     def figure(self) -> Optional[int]:
         """Of `tff_partial.similarity`; None for any other program."""
-        program, flags = self.arguments[:2], self.arguments[2:]
-        return similarity.parse(flags).figure if program == _SIMILARITY else None
+        is_analysis = self.arguments[0] == "-m"
+        return ANALYSES[" ".join(self.arguments[1:3])] if is_analysis else None
 
     @property
     def schemes(self) -> tuple[str, ...]:
@@ -147,6 +151,7 @@ def create(options: Options, build: Build) -> Plan:
     """
     recipe = recipes.load(options.recipe)
     recipe_scale.check(options.scale)
+    _check_source(recipe)
     _check_given(recipe, options)
     rows = recipes.select(recipe, options.only)
     folder = pathlib.Path(options.given.get("output_dir") or FOLDER, recipe.name)
@@ -156,6 +161,10 @@ def create(options: Options, build: Build) -> Plan:
     found = [] if is_exact else [_of_row(recipe, row, options, build) for row in rows]
     _check_hyperparameters(options.given, found)
     first = options.given.get("seed", 0)
+    if first + options.seeds > 2**63:
+        raise ValueError(
+            f"seeds must be below 2**63. Received: seed={first}, {options.seeds} seeds"
+        )
     runs = [
         _run(planned, seed, folder)
         for seed in range(first, first + options.seeds)
@@ -166,11 +175,50 @@ def create(options: Options, build: Build) -> Plan:
     return Plan(recipe, rows, folder, tuple(runs), document)
 
 
+def _check_source(recipe: Recipe) -> None:
+    """Refuses programs that are no known analysis, and keys that a recipe cannot set."""
+    if recipe.kind == "analysis" and recipe.source not in ANALYSES:
+        raise ValueError(
+            f"{recipe.name}, source must be one of {', '.join(ANALYSES)}. "
+            f"Received: {recipe.source!r}"
+        )
+    known = _known_keys(recipe.kind)
+    for row in recipe.rows:
+        unknown = sorted({*row.settings} - known)
+        if unknown:
+            raise ValueError(
+                f"{recipe.name}, {row.id} must have settings that decide the results of "
+                f"{recipe.kind}, no folders, seeds or other flags. Received: {unknown}"
+            )
+        nested = {k: v for k, v in row.settings.items() if not isinstance(v, (str, int, float))}
+        if nested:
+            raise ValueError(
+                f"{recipe.name}, {row.id} must have numbers, texts or booleans as settings. "
+                f"Received: {nested}"
+            )
+
+
+def _known_keys(kind: str) -> set[str]:
+    """What a recipe can set: what decides results."""
+    if kind == "exact":
+        return set()
+    if kind == "analysis":
+        return {"algo", "paper", "clients_per_round", *_ANALYSIS} - {"preset", *_PLACES}
+    hyperparameters = [name for name in _owners() if not name.endswith("_dir")]
+    return {"task", "algo", "paper", *SETTINGS, *_BESIDE, *hyperparameters}
+
+
 def _check_given(recipe: Recipe, options: Options) -> None:
     """Refuses flags that would have no effect, or are the recipe's own."""
     refused = [f"--{name}" for name in _OWN if name in options.given]
     if refused:
         raise ValueError(f"{', '.join(_OWN)} must not be given with recipe. Received: {refused}")
+    execution = [f"--{name}" for name in EXECUTION if name in options.given]
+    if recipe.kind != "runs" and execution:
+        raise ValueError(
+            f"{recipe.name} must be given no {', '.join(EXECUTION)}: it consists of no runs. "
+            f"Received: {execution}"
+        )
     deciding = [f"--{name}" for name in options.deciding]
     if recipe.kind == "exact" and deciding:
         raise ValueError(

@@ -6,7 +6,6 @@ metrics.csv.
 
 from __future__ import annotations
 
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
@@ -37,7 +36,7 @@ def diverged_at(run: Run) -> Optional[int]:
 def read_summary(folder: pathlib.Path) -> dict[str, Any]:
     """A run's summary.json; empty if there is none."""
     try:
-        return json.loads((folder / "summary.json").read_text())
+        return results.read_json(str(folder / "summary.json"))
     except (OSError, ValueError):
         return {}
 
@@ -46,7 +45,9 @@ def measure(folder: pathlib.Path, metric: Metric, target: Optional[float]) -> Op
     """The metric of a finished run, in its unit; None where a target was not reached."""
     if not metric.name.endswith("_to_target"):
         value = read_summary(folder).get(metric.name)
-        return 100 * value if metric.unit == "%" and value is not None else value
+        if not isinstance(value, (int, float)):
+            return None
+        return 100 * value if metric.unit == "%" else value
     cost = run_statistics.cost_to(results.read_metrics(str(folder)), target)
     if cost is None:
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn, Optional
@@ -22,6 +23,7 @@ METRICS = (
     "simulated_seconds_to_target",
 )
 NO_RUN = "-"  # instead of a number: the paper has no such run
+MOST_ROWS, LONGEST_ID = 1000, 200  # ids are names of folders
 _ROW_ID = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _PART_ID = re.compile(r"[a-z0-9][a-z0-9._]*")
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)(?: ± (\d+(?:\.\d+)?))?")
@@ -107,7 +109,8 @@ class Recipe:
       title: What the table shows.
       paper: The citation.
       kind: `runs`; `exact` (`source` is a key of `exact_tables.TABLES`, nothing is trained); or
-        `analysis` (`source` is a module that is run with the rows' settings as its flags).
+        `analysis` (`source` is one of `recipe_plan.ANALYSES`, which is run with the rows' settings
+        as its flags).
       metric: What the numbers are.
       rows: The rows, in the paper's order.
       notes: What the paper leaves open and how it is read here.
@@ -143,10 +146,11 @@ def parse(name: str, data: Mapping[str, Any]) -> Recipe:
         _fail(where, "have a source unless it consists of runs", data.get("source"))
     if ("rows" in data) == ("axes" in data) or ("axes" in data) != ("numbers" in data):
         _fail(where, "have either rows or axes with numbers", sorted(data))
+    _check_texts(f"{where}, notes", data.get("notes", []))
     rows = tuple(_rows(where, data) if "rows" in data else _combinations(where, data))
     ids = [row.id for row in rows]
-    if not rows or len(set(ids)) < len(ids):
-        _fail(where, "have rows, each with an id of its own", ids)
+    if not rows or len(set(ids)) < len(ids) or max(map(len, ids)) > LONGEST_ID:
+        _fail(where, f"have rows, each with an id of its own, at most {LONGEST_ID} long", ids)
     return Recipe(
         name,
         data["title"],
@@ -176,6 +180,12 @@ def _rows(where: str, data: Mapping[str, Any]) -> Iterator[Row]:
 def _combinations(where: str, data: Mapping[str, Any]) -> Iterator[Row]:
     """Rows from axes: the combinations that `numbers` has, the last axis being within a list."""
     axes = [_axis(f"{where}, axes[{i}]", axis) for i, axis in enumerate(data["axes"])]
+    count = math.prod(len(axis["values"]) for axis in axes)
+    if not axes or not 0 < count <= MOST_ROWS:
+        _fail(f"{where}, axes", f"have from 1 to {MOST_ROWS} combinations of values", count)
+    for combination in data.get("combinations", []):
+        _check(f"{where}, combinations", combination, _COMBINATION, tuple(_COMBINATION))
+        _check_texts(f"{where}, combinations, ids", combination["ids"])
     numbers, used = data["numbers"], set()
     for values in itertools.product(*(axis["values"] for axis in axes)):
         *outer, last = values
@@ -214,7 +224,6 @@ def _combination(
         settings |= value.get("settings", {})
         targets = value.get("targets", targets)
     for combination in data.get("combinations", []):
-        _check(f"{where}, combinations", combination, _COMBINATION, tuple(_COMBINATION))
         if set(combination["ids"]) <= set(ids):
             settings |= combination["settings"]
     label = ", ".join(value["label"] for value in values)
@@ -227,6 +236,8 @@ def _published(
     where: str, cell: Any, targets: Sequence[float], settings: Mapping[str, Any]
 ) -> Published:
     """What stands for a row: a cell, or one for each target; `target_accuracy` is the row's own."""
+    if not all(isinstance(target, (int, float)) and 0 < target <= 1 for target in targets):
+        _fail(where, "have targets in (0, 1]", targets)
     if not targets:
         return _cell(where, cell)
     if not isinstance(cell, list) or len(cell) != len(targets):
@@ -268,6 +279,11 @@ def _check(where: str, data: Any, kinds: Mapping[str, Any], required: Sequence[s
         if not isinstance(value, kinds[name]):
             expected = kinds[name] if isinstance(kinds[name], tuple) else (kinds[name],)
             _fail(f"{where}, {name}", f"be {' or '.join(k.__name__ for k in expected)}", value)
+
+
+def _check_texts(where: str, values: Sequence[Any]) -> None:
+    if not all(isinstance(value, str) for value in values):
+        _fail(where, "be texts", values)
 
 
 def _one_of(where: str, name: str, value: str, known: Sequence[str]) -> str:

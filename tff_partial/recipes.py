@@ -6,6 +6,7 @@ its format, `recipe_plan` makes runs of it.
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 from typing import Any
@@ -41,14 +42,15 @@ def load(name: str) -> Recipe:
     """
     is_path = name.endswith(".toml")
     path = pathlib.Path(name).resolve() if is_path else FOLDER / f"{name}.toml"
-    if not (is_path or re.fullmatch(r"\w+/[\w.-]+", name)) or not path.is_file():
+    # A path's own is_file raises an error where the name is too long.
+    if not (is_path or re.fullmatch(r"\w+/[\w.-]+", name)) or not os.path.isfile(path):
         raise ValueError(
             f"recipe must be one of {', '.join(names())} or a file. Received: recipe={name!r}"
         )
     toml = _toml()
     try:
         data = toml.loads(path.read_text(encoding="utf-8"))
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # of TOML and UTF-8 too
         raise ValueError(f"{path.name} must be TOML. Received: {error}") from None
     return recipe_schema.parse(f"{path.parent.name}/{path.stem}", data)
 

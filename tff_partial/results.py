@@ -30,6 +30,7 @@ VERSIONED = ("tensorflow-federated", "tensorflow", "keras", "numpy", "jax", "jax
 
 # What a run leaves that was killed before its config.json was there.
 _BEGINNINGS = {folder_lock.NAME, "config.json" + files.TEMPORARY}
+_DEEPEST, _LARGEST = 20, 2**63
 
 
 class ResultsError(ValueError):
@@ -73,10 +74,7 @@ def _check_folder(path: str, settings: Mapping[str, Any]) -> None:
     """Raises a ResultsError unless the folder is new or belongs to the same run."""
     previous = _read_config(path)
     if previous is not None:
-        old = previous.get("settings", {}) if isinstance(previous, dict) else None
-        if not isinstance(old, dict):
-            raise ResultsError(f"config.json must hold a run's settings. Received: {path}")
-        differing = _differences(old, settings)
+        differing = _differences(previous.get("settings", {}), settings)
         if differing:
             raise ResultsError(
                 f"output_dir must be new or hold a run with the same settings. Received: {path} "
@@ -91,12 +89,14 @@ def _check_folder(path: str, settings: Mapping[str, Any]) -> None:
 
 def _read_config(path: str) -> Optional[dict[str, Any]]:
     try:
-        with open(os.path.join(path, "config.json")) as file:
-            return json.load(file)
-    except (FileNotFoundError, NotADirectoryError):
+        found = read_json(os.path.join(path, "config.json"))
+    except FileNotFoundError:
         return None
-    except (OSError, json.JSONDecodeError) as error:
+    except ResultsError as error:
         raise ResultsError(f"config.json must be readable. Received: {error}") from error
+    if not isinstance(found.get("settings", {}), dict):
+        raise ResultsError(f"config.json must have settings. Received: {path}")
+    return found
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -126,8 +126,56 @@ def _revision() -> str:
         return "unknown"
 
 
+def check_regular(path: str) -> None:
+    """Raises a `ResultsError` if something is there that is no file to read or to replace.
+
+    A pipe would be waited for, for ever; a device such as /dev/null would become a file.
+    """
+    if os.path.lexists(path) and not os.path.isfile(path):
+        raise ResultsError(f"a file must be a regular one. Received: {path}")
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """An object from a file that somebody may have damaged.
+
+    Raises:
+      FileNotFoundError: If there is none.
+      ResultsError: If it cannot be read, is no object, or holds what cannot be shown: texts that
+        are no Unicode, numbers too large for a float, lists within lists without end.
+    """
+    check_regular(path)
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        _check_plain(found)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileNotFoundError(str(error)) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ResultsError(f"a file must hold JSON. Received: {path}: {error}") from None
+    if not isinstance(found, dict):
+        raise ResultsError(f"a file must hold a JSON object. Received: {path}")
+    return found
+
+
+def _check_plain(value: Any, depth: int = 0) -> None:
+    if depth > _DEEPEST:
+        raise ValueError(f"lists or objects within more than {_DEEPEST} others")
+    if isinstance(value, str):
+        value.encode()  # a lone surrogate is a ValueError
+    elif isinstance(value, int) and abs(value) > _LARGEST:
+        raise ValueError(f"a number of {len(str(value))} digits")
+    elif isinstance(value, (list, dict)):
+        for item in value if isinstance(value, list) else (*value, *value.values()):
+            _check_plain(item, depth + 1)
+
+
 def write_text(path: str, text: str) -> None:
-    """Writes beside the file and renames, so that a reader never sees half of it."""
+    """Writes beside the file and renames, so that a reader never sees half of it.
+
+    Raises:
+      ResultsError: If there is something else than a regular file.
+    """
+    check_regular(path)
     files.write(path, text.encode())
 
 
@@ -137,13 +185,43 @@ def write_json(path: str, value: Any) -> None:
 
 
 def read_metrics(path: str) -> list[dict[str, Any]]:
-    """The rows of a run's metrics.csv: floats, None where a cell is empty."""
+    """The rows of a run's metrics.csv: floats, None where a cell is empty; none without a file.
+
+    Raises:
+      ResultsError: If it is no table of numbers with a round in every row.
+    """
     try:
-        with open(os.path.join(path, "metrics.csv"), newline="") as file:
-            rows = list(csv.DictReader(file))
+        rows = read_table(os.path.join(path, "metrics.csv"))
+        found = [{k: float(v) if v else None for k, v in row.items()} for row in rows]
     except FileNotFoundError:
         return []
-    return [{k: float(v) if v else None for k, v in row.items()} for row in rows]
+    except ValueError as error:
+        raise ResultsError(f"metrics.csv must hold numbers. Received: {path}: {error}") from None
+    for row in found:
+        number = row.get("round")
+        if number is None or not 0 <= number <= _LARGEST:
+            raise ResultsError(f"metrics.csv must have rounds. Received: {path}, round={number}")
+    return found
+
+
+def read_table(path: str) -> list[dict[str, str]]:
+    """The rows of a CSV, cells as texts; empty where a row is too short.
+
+    Raises:
+      FileNotFoundError: If there is none.
+      ResultsError: If it cannot be read, or a row is longer than the head.
+    """
+    check_regular(path)
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file, restval=""))
+    except FileNotFoundError:
+        raise
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ResultsError(f"{path} must be a table. Received: {error}") from None
+    if any(None in row for row in rows):
+        raise ResultsError(f"{path} must have no row longer than its head. Received: one")
+    return rows
 
 
 def summarize(

@@ -7,7 +7,6 @@ the first round whose evaluation reaches it; what it cost is summed over the rou
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
@@ -58,20 +57,26 @@ def cost_to(rows: Sequence[Row], target: Optional[float]) -> Optional[Cost]:
     return None
 
 
+_LARGEST = 1e150
 SECONDS = ("simulated_seconds",)
 BYTES = ("bytes_down", "bytes_up")
 
 
+def is_usual(value: Optional[float]) -> bool:
+    """Whether it is a number whose square is finite too: a damaged file may hold any."""
+    return value is not None and abs(value) < _LARGEST
+
+
 def cumulative(rows: Sequence[Row], columns: Sequence[str]) -> Optional[list[float]]:
-    """Sums of the columns up to each round; None where a row lacks one of them."""
-    if any(row.get(column) is None for row in rows for column in columns):
+    """Sums of the columns up to each round; None where a row lacks one, or it is not finite."""
+    if not all(is_usual(row.get(column)) for row in rows for column in columns):
         return None
     return list(itertools.accumulate(sum(row[column] for column in columns) for row in rows))
 
 
 def spread(values: Iterable[float]) -> Optional[Spread]:
     """Mean and sample standard deviation of the finite values; None if there are none."""
-    found = [value for value in values if math.isfinite(value)]
+    found = [value for value in values if is_usual(value)]
     if not found:
         return None
     deviation = statistics.stdev(found) if len(found) > 1 else None

@@ -14,6 +14,11 @@ run that was stopped goes on when it is started again with the same settings and
 
 from __future__ import annotations
 
+from tff_partial import command_line
+
+if __name__ == "__main__":
+    command_line.end_when_interrupted()  # before imports that take seconds
+
 import argparse
 import dataclasses
 import os
@@ -210,6 +215,7 @@ def _train(prepared: Prepared, scheme: str) -> str:
     with tqdm.tqdm(total=plan.rounds, desc=scheme, unit="round", dynamic_ncols=True) as bar:
 
         def on_round(done: int, row: Mapping[str, Any]) -> None:
+            command_line.raise_when_interrupted()  # the loop has begun: it saves what is done
             bar.update(done - bar.n)
 
         os.makedirs(folder, exist_ok=True)
@@ -260,4 +266,4 @@ def main(argv: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     temporary.use_own_folder()
-    sys.exit(main(sys.argv[1:]))
+    command_line.run(main, sys.argv[1:])

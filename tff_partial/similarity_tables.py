@@ -56,8 +56,10 @@ def write_csv(path: str, rows: Rows) -> None:
 def read_csv(path: str) -> Rows:
     """What `write_csv` wrote."""
     kinds = dict(zip(COLUMNS, (str, int, int, str, float, float, int)))
-    with open(path, newline="") as file:
-        return [{k: kinds[k](v) for k, v in row.items()} for row in csv.DictReader(file)]
+    try:
+        return [{k: kind(row[k]) for k, kind in kinds.items()} for row in results.read_table(path)]
+    except (KeyError, ValueError) as error:
+        raise results.ResultsError(f"{path} must be of an analysis. Received: {error}") from None
 
 
 def panels(figure: int, rows: Rows) -> Panels:

@@ -8,6 +8,11 @@ The page needs no network and no other file. See docs/report.md.
 
 from __future__ import annotations
 
+from tff_partial import command_line
+
+if __name__ == "__main__":
+    command_line.end_when_interrupted()  # before imports that take seconds
+
 import argparse
 import os
 import sys
@@ -33,11 +38,6 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--markdown", action="store_true", help="tables as Markdown, no curves")
     parser.add_argument(
-        "--keep",
-        action="store_true",
-        help="with --markdown: parts of the file whose runs are not in the folders stay",
-    )
-    parser.add_argument(
         "--remarks",
         help="folder of what is said of a recipe's figures, <paper>/<name>.md, and introduction.md",
     )
@@ -45,17 +45,15 @@ def main(argv: Sequence[str]) -> int:
     output = flags.output if flags.output is not None or flags.markdown else PAGE
     try:
         _check_output(output)
-        if flags.keep and not (flags.markdown and output):
-            raise ReportError("--keep must come with --markdown and --output. Received: --keep")
         found = remarks.add(sections.find(flags.folders), flags.remarks)
-        introduction = remarks.read(flags.remarks, "introduction")
         if flags.markdown:
-            text = markdown.render(found, introduction, _read(output) if flags.keep else "")
+            text = markdown.render(found, remarks.read(flags.remarks, "introduction"))
         else:
             text = page.render(found)
         _write(output, text)
     except ReportError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"error: {' '.join(line.split())}", file=sys.stderr)
         return 2
     return 0
 
@@ -63,19 +61,11 @@ def main(argv: Sequence[str]) -> int:
 def _check_output(path: Optional[str]) -> None:
     """Before the work is done."""
     folder = os.path.dirname(path or "") or "."
-    if path is not None and (not path or os.path.isdir(path) or not os.path.isdir(folder)):
-        raise ReportError(f"output must be a file in a folder that is there. Received: {path!r}")
-
-
-def _read(path: str) -> str:
-    """The file as it is; empty if there is none."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
-    except (OSError, ValueError) as error:
-        raise ReportError(f"output must be a text in UTF-8 to keep. Received: {error}") from error
+    is_there = path is not None and os.path.lexists(path) and not os.path.isfile(path)
+    if path is not None and (not path or is_there or not os.path.isdir(folder)):
+        raise ReportError(
+            f"output must be a regular file in a folder that is there. Received: {path!r}"
+        )
 
 
 def _write(path: Optional[str], text: str) -> None:
@@ -84,7 +74,7 @@ def _write(path: Optional[str], text: str) -> None:
         return
     try:
         results.write_text(path, text)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ReportError(
             f"output must be a file that can be written. Received: {error}"
         ) from error
@@ -92,4 +82,4 @@ def _write(path: Optional[str], text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    command_line.run(main, sys.argv[1:])

@@ -95,7 +95,8 @@ def _data_flags(run: Run, data_dir: Optional[str]) -> list[str]:
 def shown_folder(root: str, path: str) -> str:
     """A folder below a results folder, from that one's name on."""
     relative = os.path.relpath(path, root)
-    return os.path.normpath(os.path.join(os.path.basename(os.path.abspath(root)), relative))
+    shown = os.path.normpath(os.path.join(os.path.basename(os.path.abspath(root)), relative))
+    return shown.encode("utf-8", "backslashreplace").decode()  # a name need not be text
 
 
 def clean(text: str, roots: Sequence[str] = ()) -> str:

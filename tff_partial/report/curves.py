@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -79,7 +78,7 @@ def _places(run: Run, column: str) -> dict[int, int]:
     return {
         int(row["round"]): place
         for place, row in enumerate(run.rows)
-        if row.get(column) is not None and math.isfinite(row[column])
+        if run_statistics.is_usual(row.get(column))
     }
 
 

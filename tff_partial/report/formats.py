@@ -19,6 +19,8 @@ def percent(value: float) -> str:
 
 def one_decimal(value: float) -> str:
     """For counts, whose mean over seeds need not be whole."""
+    if not math.isfinite(value):
+        return NONE
     return _signed(f"{value:,.0f}" if value == round(value) else f"{value:,.1f}")
 
 

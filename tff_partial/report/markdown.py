@@ -19,36 +19,15 @@ INTRODUCTION = (
 _SPECIAL = re.compile(r"([\\`*\[\]|~])|(?<!\w)(_)|(_)(?!\w)")
 
 
-def render(sections: Sequence[Section], introduction: str = "", kept: str = "") -> str:
-    """The document as text.
+def render(sections: Sequence[Section], introduction: str = "") -> str:
+    """Return the document as text.
 
     Args:
       sections: What is shown.
       introduction: Markdown of the user's own.
-      kept: An earlier document, whose parts stay unless a section is of the same recipe, scale,
-        changes and data.
     """
-    new = [part(section) for section in sections]
-    replaced = {_key(text) for text in new}
-    found = sorted([*(t for t in _parts(kept) if _key(t) not in replaced), *new], key=_order)
-    return "\n\n".join(["# Results", INTRODUCTION, *filter(None, [introduction]), *found]) + "\n"
-
-
-def _parts(document: str) -> list[str]:
-    """The parts of a document that `render` made."""
-    return [text.strip() for text in re.split(r"(?m)^(?=## )", document)[1:]]
-
-
-def _key(text: str) -> tuple[str, str]:
-    """Recipe or title, and what stands below the heading: `part` writes both."""
-    heading, _, rest = text.partition("\n\n")
-    return heading.split(": ")[0], rest.partition("\n\n")[0]
-
-
-def _order(text: str) -> tuple[bool, str]:
-    """Recipes by name, then single runs as they come."""
-    name, _ = _key(text)
-    return ("/" not in name, name if "/" in name else "")
+    parts = ["# Results", INTRODUCTION, *filter(None, [introduction]), *map(part, sections)]
+    return "\n\n".join(parts) + "\n"
 
 
 def escape(text: str) -> str:

@@ -137,7 +137,7 @@ def read(root: str, folder: str) -> Section:
             title=_text(content, "title"),
             rows=rows,
             paper=_text(content, "paper"),
-            recipe=_text(content, "recipe"),
+            recipe=_name(content),
             kind=kind,
             # What is computed exactly has no scale.
             scale=None if kind == "exact" else _number(content, "scale"),
@@ -152,6 +152,14 @@ def read(root: str, folder: str) -> Section:
 
 class _Malformed(ValueError):
     """What recipe.json should have."""
+
+
+def _name(content: Mapping[str, Any]) -> str:
+    """Such as `embracing/table3`; the remarks of a recipe are a file of this name."""
+    name = _text(content, "recipe")
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        raise _Malformed(f"a name such as paper/table1 as 'recipe', not {name!r}.")
+    return name
 
 
 def _kind(content: Mapping[str, Any]) -> str:
@@ -234,6 +242,7 @@ def _runs(root: str, folder: str) -> tuple[Run, ...]:
         return ()
     names = [name for name in os.listdir(folder) if name.startswith("seed-")]
     paths = [os.path.join(folder, name) for name in sorted(names, key=lambda n: (len(n), n))]
+    paths = [path for path in paths if os.path.isdir(path)]
     found = [runs.read_run(path, commands.shown_folder(root, path)) for path in paths]
     return tuple(run for run in found if run.config or run.summary)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
-from tff_partial import results, run_statistics
+from tff_partial import capacities, results, run_statistics
 
 NOT_REAL = "not the real set"
 # Settings that older runs do not have yet, as they were then.
@@ -159,7 +158,7 @@ def read_run(path: str, shown: str) -> Run:
     config = read_json(os.path.join(path, "config.json"))
     summary = read_json(os.path.join(path, "summary.json"))
     try:
-        _check(config)
+        _check(config.get("settings", {}), config)
         rows = results.read_metrics(path)
         current = _summarize(config.get("settings", {}), rows) if rows else {}
         similarity = _read_similarity(path)
@@ -174,8 +173,7 @@ def read_run(path: str, shown: str) -> Run:
 
 def _read_similarity(path: str) -> list[dict[str, str]]:
     try:
-        with open(os.path.join(path, "similarity.csv"), newline="") as file:
-            rows = list(csv.DictReader(file))
+        rows = results.read_table(os.path.join(path, "similarity.csv"))
     except FileNotFoundError:
         return []
     for row in rows:
@@ -183,14 +181,32 @@ def _read_similarity(path: str) -> list[dict[str, str]]:
     return rows
 
 
-def _check(config: Mapping[str, Any]) -> None:
+# Settings that the report works with; others are shown as they are.
+_KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(("task", "algo", "data", "tiers"), str),
+    **dict.fromkeys(("rounds", "seed"), int),
+}
+_KINDS_OR_NONE: Mapping[str, Any] = {
+    **dict.fromkeys(("preset", "source", "capacities"), str),
+    "target_accuracy": (int, float),
+}
+
+
+def _check(settings: Any, config: Mapping[str, Any]) -> None:
     for part in ("settings", "execution", "versions"):
         if not isinstance(config.get(part, {}), dict):
             raise ValueError(f"{part} must be an object")
-    settings = config.get("settings", {})
-    for name, kind in (("rounds", int), ("seed", int), ("tiers", str), ("data", str)):
-        if name in settings and not isinstance(settings[name], kind):
-            raise ValueError(f"{name} must be of type {kind.__name__}")
+    missing = [name for name in ("task", "algo", "data") if settings and name not in settings]
+    if missing:
+        raise ValueError(f"settings must have {missing}")
+    for name, kind in {**_KINDS, **_KINDS_OR_NONE}.items():
+        is_none = settings.get(name) is None and (name not in settings or name in _KINDS_OR_NONE)
+        if not is_none and not isinstance(settings[name], kind):
+            raise ValueError(f"{name} must not be of type {type(settings[name]).__name__}")
+    if not math.isfinite(settings.get("target_accuracy") or 0):
+        raise ValueError(f"target_accuracy must not be {settings['target_accuracy']}")
+    if settings.get("capacities"):
+        capacities.parse(settings["capacities"])
 
 
 def _summarize(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -209,15 +225,11 @@ def read_json(path: str) -> dict[str, Any]:
       ReportError: If it is no JSON object.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+        return results.read_json(path)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
-        raise ReportError(f"a file must hold JSON. Received: {path}: {error}") from error
-    if not isinstance(found, dict):
-        raise ReportError(f"a file must hold a JSON object. Received: {path}")
-    return found
+    except results.ResultsError as error:
+        raise ReportError(str(error)) from error
 
 
 def one_of_each_seed(runs: Sequence[Run]) -> tuple[Run, ...]:

@@ -20,19 +20,26 @@ def find(roots: Sequence[str]) -> list[Section]:
     """The sections of some results folders: recipes by name and scale, then single runs.
 
     Raises:
-      ReportError: If a folder is missing, nothing is found, or a file is not as it should be.
+      ReportError: If a folder is missing, nothing is found, or files are not as they should be, a
+        line for each.
     """
     of_recipes: dict[str, Section] = {}
     singles: dict[str, Run] = {}
+    damaged: dict[str, None] = {}
     for root in roots:
         if not os.path.isdir(root):
             raise ReportError(f"results must be a folder. Received: {root}")
         for folder, kind in _walk(root):
             place = os.path.realpath(folder)  # folders may overlap
-            if kind == "recipe" and place not in of_recipes:
-                of_recipes[place] = recipes.read(root, folder)
-            elif kind == "run" and place not in singles:
-                singles[place] = runs.read_run(folder, commands.shown_folder(root, folder))
+            try:
+                if kind == "recipe" and place not in of_recipes:
+                    of_recipes[place] = recipes.read(root, folder)
+                elif kind == "run" and place not in singles:
+                    singles[place] = _single(root, folder)
+            except (ReportError, OSError) as error:
+                damaged[" ".join(str(error).split())] = None
+    if damaged:
+        raise ReportError("\n".join(damaged))
     found = _told_apart(sorted(of_recipes.values(), key=_order))
     found += group(list(singles.values()))
     if not found:
@@ -41,6 +48,13 @@ def find(roots: Sequence[str]) -> list[Section]:
             f"Received: {', '.join(roots)}"
         )
     return found
+
+
+def _single(root: str, folder: str) -> Run:
+    run = runs.read_run(folder, commands.shown_folder(root, folder))
+    if not run.settings:
+        raise ReportError(f"config.json must have the settings of a run. Received: {run.folder}")
+    return run
 
 
 def _order(section: Section) -> tuple[str, float, str]:

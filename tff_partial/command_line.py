@@ -1,0 +1,53 @@
+"""What every command has in common: how it ends when it is interrupted, or nobody reads on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any, Callable, NoReturn
+
+INTERRUPTED = 128 + signal.SIGINT
+_NOBODY_READS = 128 + signal.SIGPIPE
+
+
+def end_when_interrupted() -> None:
+    """Makes Ctrl-C end this process at once, with exit code 130 and no traceback.
+
+    For the start of a command, whose imports take seconds: a KeyboardInterrupt there is swallowed
+    by some module or turned into another error. Nothing is done where Ctrl-C is ignored, as in
+    jobs in the background, or has a handler already.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+
+
+def raise_when_interrupted() -> None:
+    """Makes Ctrl-C a KeyboardInterrupt again, for what has something to save or to close."""
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(*unused: Any) -> None:
+    os._exit(INTERRUPTED)
+
+
+def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoReturn:
+    """Ends the process with what `main` returns; quietly if nobody reads its output any more."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # names of files need not be text
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
+    try:
+        try:
+            code = main(arguments)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more at the end, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _NOBODY_READS
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code)
