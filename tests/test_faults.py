@@ -141,7 +141,7 @@ def test_a_folder_is_new_or_of_the_same_run_whatever_a_killed_run_left(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["settings"] == settings
     for content in ("[1]", '{"settings": 3}'):
         (tmp_path / "config.json").write_text(content)
-        with pytest.raises(results.ResultsError, match="must hold a run's settings"):
+        with pytest.raises(results.ResultsError, match="config.json must "):
             results.prepare_folder(str(tmp_path), settings, execution)
     other = tmp_path / "other"
     other.mkdir()

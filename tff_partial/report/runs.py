@@ -41,7 +41,8 @@ class Run:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        return {**BEFORE, **self.config.get("settings", {})}
+        given = self.config.get("settings", {})
+        return {**BEFORE, **given} if given else {}
 
     @property
     def seed(self) -> int:
