@@ -124,7 +124,7 @@ def test_accuracy_is_reported_by_tier():
     built = build("embracing")
     output = built.next(built.initialize(), cohort(tiny.client_data(), (0, 0, 2)))
     metrics = output.metrics["client_work"]
-    assert metrics["train_accuracy_moderate"] == 0
+    assert np.isnan(metrics["train_accuracy_moderate"])  # an empty cell of metrics.csv
     alone = [
         built.next(built.initialize(), cohort(tiny.client_data(), (0, 0, 2))[k]).metrics
         for k in (slice(0, 2), slice(2, 3))

@@ -705,12 +705,13 @@ def test_every_file_of_the_page_is_part_of_the_package():
     assert f"version {version}" in (assets / "README.md").read_text()
 
 
+@pytest.mark.usefixtures("keep_runtime")
 def test_config_of_a_run_says_whether_its_data_are_real(tmp_path):
     args = ["--task=mnist", "--algo=fedavg", "--data=embedded", "--model=softmax"]
     values = flags.FlagValues()
     run_experiment.define_flags(values)
     values(["run", *args, f"--output_dir={tmp_path}"])
-    run_experiment.prepare(values)
+    run_experiment.prepare(values).lock.close()
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["execution"]["data_is_real"] is False
     assert "data_is_real" not in config["settings"]
