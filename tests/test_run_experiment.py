@@ -270,6 +270,15 @@ BAD = {
     "word": ["train"],
     "seed": ["--seed=-1"],
     "target": ["--target_accuracy=95"],
+    "steps without end": ["--local_steps=100000000000000000000"],
+    "steps that fill the memory": ["--local_steps=2000000000"],
+    "epochs without end": ["--local_epochs=2000000000"],
+    "batch that fills the memory": ["--batch_size=2000000000"],
+    "alpha of which NumPy draws for ever": ["--partition=dirichlet:1e-300"],
+    "clients that fill the memory": ["--partition=bootstrap:100000000000"],
+    "population that fills the memory": ["--partition=bootstrap:1", "--clients=1000000000"],
+    "capacity over nothing": ["--algo=heterofl", "--capacities=1/00"],
+    "two lines": ["--task=mni\nst"],
 }
 
 
