@@ -127,7 +127,7 @@ def place(tmp_path_factory, default_runtime):
     folder = tmp_path_factory.mktemp("fuzz")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(run_experiment, "run", lambda prepared: 0)
+        patch.setattr(run_experiment, "run", lambda prepared: prepared.lock.close() or 0)
         patch.setattr(results, "versions", dict)
         patch.setattr(recipe_runs, "run_all", lambda runs, jobs: recipe_runs.Outcome())
         patch.setattr(recipe_runs, "_fetch_data", lambda plan, options: None)
@@ -405,7 +405,7 @@ def test_result_folders(place, data):
 def go_on(arguments):
     """What a run does with its folder first."""
     try:
-        results.prepare_folder(*arguments, {**SETTINGS, "rounds": 2}, {})
+        results.prepare_folder(*arguments, {**SETTINGS, "rounds": 2}, {}).close()
     except results.ResultsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
