@@ -358,7 +358,8 @@ def _train_in_runtime(prepared: Prepared) -> tuple[int, Optional[int]]:
         _say(f"error: {error}; {again}{others} to go on")
         return 1, None
     except divergence.DivergedError as error:
-        _say(f"error: {error}; {folder} keeps the last finite checkpoint")
+        kept = f"; {folder} keeps the round before" if error.round_num > 1 else ""
+        _say(f"error: {error}{kept}")
         return 1, error.round_num
     return 0, None
 

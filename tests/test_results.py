@@ -53,3 +53,10 @@ def test_only_regular_files_are_read_and_replaced(tmp_path):
     results.write_json(str(tmp_path / "new"), {"a": 1})
     results.write_json(str(tmp_path / "new"), {"a": 2})
     assert results.read_json(str(tmp_path / "new")) == {"a": 2}
+
+
+def test_curves_of_a_run_that_diverged_at_once_need_no_legend(tmp_path, caplog):
+    rows = [{"round": 1.0, "train_loss": None, "test_loss": None}]
+    results.plot_curves(str(tmp_path / "curves.png"), "a run", rows)
+    assert (tmp_path / "curves.png").stat().st_size > 0
+    assert not caplog.records

@@ -302,14 +302,16 @@ def plot_curves(
     FigureCanvasAgg(figure)
     all_axes: Any = figure.subplots(1, len(panels))
     for axes, (name, lines) in zip(all_axes, panels.items()):
-        for label, points in lines.items():
+        drawn = {label: points for label, points in lines.items() if points}
+        for label, points in drawn.items():
             marker = "o" if len(points) < 2 else None
             axes.plot(*zip(*points), label=label, color=colors[label], marker=marker)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel("round")
         axes.set_ylabel(name)
         axes.grid(alpha=0.3)
-        axes.legend()
+        if drawn:  # a run may diverge before it has anything to show
+            axes.legend()
     figure.suptitle(title)
     picture = io.BytesIO()
     figure.savefig(picture, dpi=110, format="png")
