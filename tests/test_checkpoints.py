@@ -1,11 +1,14 @@
 """Checkpoints, metrics.csv and the folder's lock: damage, divergence, full disks, two runs."""
 
+import asyncio
 import collections
+import gc
 import os
 import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests import tiny
 from tests.test_client_state import Data, evaluate
@@ -313,3 +316,27 @@ def test_a_tier_without_clients_has_an_empty_cell(tmp_path):
     rows = results.read_metrics(str(tmp_path))
     assert [row["train_accuracy_1"] is None for row in rows] == [True, False]
     assert [row["train_accuracy_strong"] is None for row in rows] == [False, True]
+
+
+@pytest.mark.parametrize("name", ["fedavg", "scaffold"])
+def test_training_runs_inside_an_event_loop_as_in_a_notebook(name, tmp_path):
+    local = LocalTraining(steps=2, batch_size=4)
+
+    async def notebook():
+        return run(tiny.build(name, local, population=5), tmp_path / "inside")
+
+    inside = asyncio.run(notebook())
+    equal(inside, run(tiny.build(name, local, population=5), tmp_path / "outside"))
+    assert without_seconds(tmp_path / "inside") == without_seconds(tmp_path / "outside")
+
+
+def test_tensorboard_has_what_metrics_csv_has(tmp_path):
+    from tensorboard.backend.event_processing import event_accumulator
+
+    run(tiny.build("fedavg", LocalTraining(steps=2, batch_size=4)), tmp_path, rounds=3)
+    [path] = (tmp_path / "tensorboard").iterdir()
+    gc.collect()  # closes the writer
+    events = event_accumulator.EventAccumulator(str(path), {"tensors": 0}).Reload()
+    rows = results.read_metrics(str(tmp_path))
+    losses = [float(tf.make_ndarray(e.tensor_proto)) for e in events.Tensors("train_loss")]
+    assert losses == pytest.approx([row["train_loss"] for row in rows], rel=1e-6)

@@ -7,9 +7,7 @@ run that goes on from a checkpoint repeats what it would have done.
 
 from __future__ import annotations
 
-import asyncio
 import collections
-import contextlib
 import dataclasses
 import functools
 import os
@@ -25,7 +23,7 @@ import numpy as np
 
 from tff_partial import checkpoints, client_state, divergence, metrics_file, records
 from tff_partial.evaluation import Evaluation
-from tff_partial.lazy import tff
+from tff_partial.lazy import tf
 
 KEPT_RECORDS = 256
 NOBODY = 2**63 - 1  # id of a client without examples
@@ -111,8 +109,8 @@ def train(
         round is written, and the state before it is saved.
       CheckpointError: If the files of an earlier start are damaged or of another version.
     """
-    with contextlib.closing(Outputs(output_dir)) as outputs:
-        return _rounds(process, data, evaluate, plan, outputs, on_round, tier_of, account)
+    outputs = Outputs(output_dir)
+    return _rounds(process, data, evaluate, plan, outputs, on_round, tier_of, account)
 
 
 def _rounds(
@@ -379,13 +377,7 @@ class Outputs:
         os.makedirs(folder, exist_ok=True)
         self._checkpoints = checkpoints.Checkpoints(folder)
         self._metrics = metrics_file.MetricsFile(os.path.join(output_dir, "metrics.csv"), COLUMNS)
-        self._tensorboard = tff.program.TensorBoardReleaseManager(
-            os.path.join(output_dir, "tensorboard")
-        )
-        self._loop = asyncio.new_event_loop()
-
-    def close(self) -> None:
-        self._loop.close()
+        self._tensorboard = tf.summary.create_file_writer(os.path.join(output_dir, "tensorboard"))
 
     def restore(self, initial_state: Any, clients: _Stateless) -> tuple[int, Any]:
         """Returns the number of rounds done and the state after them; clients go back to it too.
@@ -401,7 +393,10 @@ class Outputs:
     def write_row(self, done: int, row: Mapping[str, Any]) -> None:
         """Adds a row; those of later rounds, of an earlier start, are gone then."""
         self._metrics.write(done, row)
-        self._loop.run_until_complete(self._tensorboard.release(row, done))
+        with self._tensorboard.as_default():
+            for name, value in row.items():
+                if not isinstance(value, str):  # an empty cell
+                    tf.summary.scalar(name, value, step=done)
 
     def checkpoint(self, done: int, state: Any, clients: _Stateless) -> None:
         """Saves the state of server and clients unless it is saved already.
