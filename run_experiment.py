@@ -109,7 +109,11 @@ def define_flags(values: flags.FlagValues) -> None:
     number("local_epochs", None, "Passes over the local data in a round (or --local_steps).")
     number("batch_size", None, "Examples in a local step.")
     text("learning_rate", None, "A number, 0.4,800:0.04 (from round 800) or 0.1*0.998 (decay).")
-    real("momentum", None, "Of local SGD, fresh each round.")
+    real(
+        "momentum",
+        None,
+        "Momentum of local SGD; fresh each round, unless clients keep their models.",
+    )
     real("weight_decay", None, "Factor of w added to the gradient.")
     text("weight_decay_on", None, "kernels (before clipping) or all (after it, as in PyTorch).")
     real("clip_norm", None, "Scales gradients to at most this global norm.")
@@ -420,6 +424,7 @@ def finish(
     folder: str, settings: dict[str, Any], data: str, diverged_at_round: Optional[int] = None
 ) -> None:
     """Writes what is made from the metrics, and prints the table."""
+    command_line.end_again_when_interrupted()
     rows = results.read_metrics(folder)
     if not rows:
         return

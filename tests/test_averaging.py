@@ -1,5 +1,6 @@
 """Partial and periodic averaging and VRL-SGD against a NumPy reference, and their subsets."""
 
+import functools
 import math
 
 import numpy as np
@@ -190,6 +191,38 @@ def test_who_is_late_when_becoming_active_still_takes_over(tmp_path):
     assert np.abs(late["momentum"]).max() > 0
     for name in ("parameters", "momentum"):
         np.testing.assert_array_equal(late[name], predecessor[name])
+
+
+def test_a_round_that_fails_hands_nothing_over(tmp_path):
+    """Late in the last round of a period, and the next round fails: resumed as if it had not."""
+
+    def create():
+        params = {"population": 4, "active": 2, "rounds_active": 2, "design": 2}
+        return tiny.build("partial_averaging", local(), **params)
+
+    old, new = (training.sample_clients(4, 2, period, 0).tolist() for period in range(2))
+    late = next(i for i in old if i not in new)
+
+    def account(ids, round_num):
+        return [i for i in ids if round_num != 1 or i != late], {}
+
+    plan = training.Plan(rounds=4, clients_per_round=2, seed=0)
+    run = functools.partial(training.train, data=Data(4), evaluate=evaluate, plan=plan)
+    wanted = run(create(), output_dir=str(tmp_path / "whole"), account=account)
+    process = create()
+    succeeds = process.next
+
+    def fails(state, *arguments):
+        if int(state.client_work) == 2:
+            raise RuntimeError("a worker is lost")
+        return succeeds(state, *arguments)
+
+    process.next = fails
+    with pytest.raises(RuntimeError, match="lost"):
+        run(process, output_dir=str(tmp_path / "failed"), account=account)
+    found = run(create(), output_dir=str(tmp_path / "failed"), account=account)
+    for a, b in zip(tiny.flat(found), tiny.flat(wanted)):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("design", [1, 2])

@@ -153,11 +153,14 @@ def test_a_folder_is_new_or_of_the_same_run_whatever_a_killed_run_left(tmp_path)
 
 def test_each_run_has_a_folder_for_its_records_and_those_of_killed_runs_are_removed(tmp_path):
     parent = tmp_path / "records"
-    killed = parent / f"{scratch_folders.PREFIX}killed"
+    killed = parent / f"{scratch_folders.PREFIX}0123456789abcdef"
     killed.mkdir(parents=True)
     (killed / folder_lock.NAME).write_text("process 1\n")
     (killed / "3-0-0-0").write_text("record")
-    (parent / "run-mine").mkdir()  # not ours, as it has no lock
+    mine = ["record-fedcba9876543210", "run-1"]  # without a lock, and the results of a run
+    for name in mine:
+        (parent / name).mkdir()
+    (parent / "run-1" / folder_lock.NAME).write_text("process 1\n")
     with (
         scratch_folders.own(str(parent), "results/a") as first,
         scratch_folders.own(str(parent), "results/b") as second,
@@ -165,7 +168,7 @@ def test_each_run_has_a_folder_for_its_records_and_those_of_killed_runs_are_remo
         assert first != second
         assert os.path.isdir(first)
         assert not killed.exists()
-    assert sorted(p.name for p in parent.iterdir()) == ["run-mine", "runs.lock"]
+    assert sorted(p.name for p in parent.iterdir()) == [mine[0], "records.lock", mine[1]]
 
 
 def test_records_go_to_a_folder_of_the_run_which_is_removed_at_its_end(tmp_path, monkeypatch):
@@ -177,4 +180,4 @@ def test_records_go_to_a_folder_of_the_run_which_is_removed_at_its_end(tmp_path,
     assert {str(path.parent) for path in seen} == {
         scratch_folders.name_of(str(tmp_path / "records"), str(tmp_path / "a"))
     }
-    assert [path.name for path in (tmp_path / "records").iterdir()] == ["runs.lock"]
+    assert [path.name for path in (tmp_path / "records").iterdir()] == ["records.lock"]

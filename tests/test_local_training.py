@@ -196,7 +196,7 @@ def test_augmentation_draws_anew_in_every_step():
     assert drawn[:3] == drawn[3:]
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9, 0.9999])
 @pytest.mark.parametrize("steps", [1, 2, 10, 60])
 def test_effective_steps_are_the_gradients_in_a_displacement(steps, momentum):
     velocity = moved = 0.0

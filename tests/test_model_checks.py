@@ -277,3 +277,19 @@ def test_a_count_stays_as_the_server_has_it_and_the_rest_is_trained(algo):
     assert np.abs(moving_mean).min() > 0
     for a, b in zip([*trained, moving_mean, moving_variance], found[1], strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("shape", [{}, {"input_shape": (5,)}])
+def test_a_layer_that_a_sequential_lists_twice_is_refused(shape, wrapped):
+    """Without an input shape Keras leaves the second out, with one it does not."""
+
+    def create():
+        relu = tf.keras.layers.ReLU(name="relu")
+        first = tf.keras.layers.Dense(4, **shape)
+        rest = [tf.keras.layers.Dense(4) for _ in range(2)]
+        model = tf.keras.Sequential([first, relu, rest[0], relu, rest[1]])
+        return tf.keras.Sequential([model]) if wrapped else model
+
+    with pytest.raises(ValueError, match=r"'relu' 2 times in"):
+        model_spec.ModelSpec(create, (5,))

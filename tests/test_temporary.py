@@ -52,8 +52,10 @@ def test_nothing_is_left_after_the_end(start_run, tmp_path):
 
 
 def test_the_next_run_removes_what_a_killed_one_left_and_nothing_else(start_run, tmp_path):
-    (tmp_path / "tff_partial-notes.txt").write_text("not a folder")
-    os.symlink("/", tmp_path / "tff_partial-link")
+    mine = [".tff_partial_run_notes.txt", ".tff_partial_run_link", "tff_partial-main"]
+    (tmp_path / mine[0]).write_text("not a folder")
+    os.symlink("/", tmp_path / mine[1])
+    (tmp_path / mine[2]).mkdir()  # an unpacked source tree
     _, alive = start_run()
     killed, dead = start_run()
     killed.send_signal(signal.SIGKILL)
@@ -62,9 +64,7 @@ def test_the_next_run_removes_what_a_killed_one_left_and_nothing_else(start_run,
     _, new = start_run()
     assert not os.path.exists(dead)
     assert len(os.listdir(alive)) == len(os.listdir(new)) == 1
-    assert sorted(os.listdir(tmp_path)) == sorted(
-        ["tff_partial-notes.txt", "tff_partial-link", *map(os.path.basename, (alive, new))]
-    )
+    assert sorted(os.listdir(tmp_path)) == sorted([*mine, *map(os.path.basename, (alive, new))])
 
 
 def test_no_folder_can_be_made(monkeypatch):

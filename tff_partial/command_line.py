@@ -10,6 +10,7 @@ from typing import Any, Callable, NoReturn
 
 INTERRUPTED = 128 + signal.SIGINT
 _NOBODY_READS = 128 + signal.SIGPIPE
+_ended_at_start = False
 
 
 def end_when_interrupted() -> None:
@@ -19,8 +20,19 @@ def end_when_interrupted() -> None:
     by some module or turned into another error. Nothing is done where Ctrl-C is ignored, as in
     jobs in the background, or has a handler already.
     """
+    global _ended_at_start
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
+        _ended_at_start = True
+
+
+def end_again_when_interrupted() -> None:
+    """Makes Ctrl-C end the process at once again, where it did at the start.
+
+    For what comes after a run: its files are complete, and there are imports again.
+    """
+    if _ended_at_start:
+        end_when_interrupted()
 
 
 def raise_when_interrupted() -> None:

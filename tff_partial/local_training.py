@@ -47,7 +47,7 @@ class LocalTraining:
       epochs: Number of passes over the local data; the last batch of a pass may be smaller.
       batch_size: Examples in a step.
       learning_rate: A schedule of the round (eta), or what `schedules.create` takes.
-      momentum: Local, and fresh each round.
+      momentum: Of local SGD; fresh each round, unless clients keep their models.
       weight_decay: Factor of w that is added to the gradient.
       weight_decay_on: `kernels` adds it to the gradient of kernels before clipping, as a Keras
         regularizer does; `all` to that of every trainable parameter, biases and batch
@@ -86,8 +86,10 @@ class LocalTraining:
                 f"weight_decay_on must be one of {', '.join(DECAYED)}. "
                 f"Received: weight_decay_on={self.weight_decay_on!r}"
             )
-        if self.clip_norm is not None and self.clip_norm <= 0:
-            raise ValueError(f"clip_norm must be positive. Received: clip_norm={self.clip_norm}")
+        if self.clip_norm is not None and self.clip_norm < schedules.SMALLEST:
+            raise ValueError(
+                f"clip_norm must be a positive float32. Received: clip_norm={self.clip_norm}"
+            )
         schedules.create(self.learning_rate)
 
     def schedule(self) -> schedules.Schedule:
@@ -111,11 +113,11 @@ class LocalTraining:
         (1 - momentum^(K - k)) / (1 - momentum) * g_k, so the displacement over eta and the sum of
         these factors is a mean of gradients (FedNova's normalisation). K without momentum.
         """
-        num_steps = tf.cast(num_steps, tf.float32)
         if not self.momentum:
-            return num_steps
+            return tf.cast(num_steps, tf.float32)
+        num_steps = tf.cast(num_steps, tf.float64)  # near a momentum of 1 digits are lost
         carried = self.momentum * (1 - self.momentum**num_steps) / (1 - self.momentum)
-        return (num_steps - carried) / (1 - self.momentum)
+        return tf.cast((num_steps - carried) / (1 - self.momentum), tf.float32)
 
 
 class BatchOrder:

@@ -73,9 +73,8 @@ class MetricsFile:
         writer = csv.DictWriter(text, self._columns)
         writer.writeheader()
         writer.writerows(self._rows)
-        files.write(self._path, text.getvalue().encode(), synced=False)
+        files.write(self._path, text.getvalue().encode())
 
     def sync(self) -> None:
-        """Makes what was written survive a power cut."""
-        files.sync(self._path)
+        """Makes the file's name survive a power cut; its content does from the start."""
         files.sync(os.path.dirname(os.path.abspath(self._path)))

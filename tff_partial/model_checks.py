@@ -5,6 +5,7 @@ Every check is made once, when a `ModelSpec` is built, in a graph that is thrown
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Sequence
 from typing import Any, Callable
 
@@ -29,6 +30,26 @@ def is_chain(keras_model: Any) -> bool:
         )
     sequential = tf.keras.Sequential
     return isinstance(keras_model, sequential) and type(keras_model).call is sequential.call
+
+
+def check_listed_once(keras_model: Any) -> None:
+    """Raises a ValueError if a Sequential, at any depth, lists a layer twice.
+
+    Unless its first layer has an input shape, Keras leaves the second out without a word.
+    """
+    for model in keras_model._flatten_layers():
+        if not isinstance(model, tf.keras.Sequential):
+            continue
+        # With an input shape it is a graph, and `layers` are without repetition.
+        nodes = [node for depth in getattr(model, "_nodes_by_depth", {}).values() for node in depth]
+        layers = [node.layer for node in nodes] or model._self_tracked_trackables
+        counts = collections.Counter(layer.name for layer in layers)
+        repeated = [f"{name!r} {count} times" for name, count in counts.items() if count > 1]
+        if repeated:
+            raise ValueError(
+                "a Sequential must list each layer once; create it anew, or share it in a "
+                f"functional model as one block. Received: {repeated[0]} in {model.name!r}"
+            )
 
 
 def check_layers(keras_model: Any) -> None:

@@ -68,7 +68,9 @@ class ModelSpec:
         """Raises a ValueError if the blocks are not the model; see `model_checks`."""
         with tf.Graph().as_default(), _keras_of_tf2(), _seeded(self.seed):
             keras_model = self.create_keras()
-            if model_checks.is_chain(keras_model):
+            is_chain = model_checks.is_chain(keras_model)
+            model_checks.check_listed_once(keras_model)
+            if is_chain:
                 model = Model(self, keras_model)
                 vars(self)["_variables"] = _described(model)
             else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import io
 import json
 import math
@@ -65,6 +66,8 @@ def prepare_folder(
             raise
         return lock
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise  # a fault, not a wrong name
         raise ResultsError(
             f"output_dir must be a folder that can be written. Received: {error}"
         ) from error

@@ -1,6 +1,6 @@
 """Folders for what a run keeps on disk while it trains, each run having one of its own.
 
-    <parent>/run-<hash of host and results folder>/
+    <parent>/record-<hash of host and results folder>/
 
 The folder is locked as long as the run lives and removed when it ends; what a killed run left is
 removed by the next run that uses the parent. On remote workers there is a folder of the same name
@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import glob
 import hashlib
 import os
+import re
 import shutil
 import socket
 from collections.abc import Iterator
 
 from tff_partial import folder_lock
 
-PREFIX = "run-"
-_TURN = "runs.lock"
+PREFIX = "record-"
+_NAME = re.compile(PREFIX + "[0-9a-f]{16}")
+_TURN = "records.lock"
 
 
 def name_of(parent: str, output_dir: str) -> str:
@@ -38,10 +39,10 @@ def own(parent: str, output_dir: str) -> Iterator[str]:
     # One at a time: a folder that was just made is not locked yet.
     with open(os.path.join(parent, _TURN), "a") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        for found in glob.glob(os.path.join(glob.escape(parent), PREFIX + "*")):
-            if os.path.isfile(os.path.join(found, folder_lock.NAME)) and not folder_lock.is_held(
-                found
-            ):
+        for name in filter(_NAME.fullmatch, os.listdir(parent)):
+            found = os.path.join(parent, name)
+            is_ours = os.path.isfile(os.path.join(found, folder_lock.NAME))
+            if is_ours and not folder_lock.is_held(found):
                 shutil.rmtree(found, ignore_errors=True)
         os.makedirs(path, exist_ok=True)
         lock = folder_lock.FolderLock(path, "the folder of a run's records")

@@ -31,6 +31,7 @@ import models
 import tasks
 from tff_partial import (
     checkpoints,
+    faults,
     folder_lock,
     representations,
     results,
@@ -80,7 +81,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--local_steps", type=int, help="local steps in a round")
     add("--batch_size", type=int, help="examples in a local step")
     add("--learning_rate", help="a number or a schedule, as in run_experiment.py")
-    add("--momentum", type=float, help="of local SGD, fresh each round")
+    add("--momentum", type=float, help="momentum of local SGD")
     add("--weight_decay", type=float, help="factor of w added to the gradient of kernels")
     add("--seed", type=int, default=0, help="of everything random")
     add("--measure_every", type=int, default=2, help="rounds between measurements")
@@ -253,12 +254,18 @@ def main(argv: Sequence[str]) -> int:
     except ValueError as error:
         _say(f"error: {error}")
         return 2
+    except OSError as error:
+        _say(f"error: {error}")
+        return 1
     try:
         with prepared.lock:
             return run(prepared)
-    except (checkpoints.CheckpointError, OSError) as error:
+    except checkpoints.CheckpointError as error:
         _say(f"error: {error}")
-        return 1 if isinstance(error, OSError) else 2
+        return 2
+    except faults.errors() as error:
+        _say(f"error: {faults.line(error)}")
+        return 1
     except KeyboardInterrupt:
         _say("stopped at once; what follows the last checkpoint is repeated by the next start")
         return 130

@@ -16,7 +16,8 @@ import shutil
 import tempfile
 from typing import Optional
 
-_PREFIX = "tff_partial-"
+# No name that somebody gives a folder: what begins with it is removed.
+_PREFIX = ".tff_partial_run_"
 _ATTEMPTS = 5
 
 
@@ -54,6 +55,7 @@ def _create_locked(root: str) -> str:
         # Another run may have taken the new folder for a dead run's before it was locked.
         if _lock(folder) is not None and os.path.isdir(folder):
             return folder
+        shutil.rmtree(folder, ignore_errors=True)
     raise OSError(f"{root} has no locks")
 
 

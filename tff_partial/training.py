@@ -331,6 +331,8 @@ class _Active(_Stateful):
     and so on, whether or not they are in time to train in its first round.
     """
 
+    _handed_over: tuple[int, dict[int, Any]] = (0, {})  # the rounds done with it, and what
+
     def cohort(self, round_num: int) -> list[int]:
         rounds = self._process.rounds_active
         return self._sample(round_num // rounds if rounds else 0)
@@ -339,8 +341,9 @@ class _Active(_Stateful):
         self, state: Any, round_num: int, ids: list[int], uploads: list[bool], measured: bool
     ) -> list[Any]:
         # Not put before the round is done: if it fails, it is repeated from what there was.
-        self._handed_over = self._hand_over(state, round_num)
-        values = [self._handed_over.get(i) or self._states.get(i) for i in ids]
+        handed_over = self._hand_over(state, round_num)
+        self._handed_over = round_num + 1, handed_over
+        values = [handed_over.get(i) or self._states.get(i) for i in ids]
         return self._process.client_states(ids, uploads, values, measured)
 
     def _hand_over(self, state: Any, round_num: int) -> dict[int, Any]:
@@ -356,12 +359,20 @@ class _Active(_Stateful):
         return {**left, **taken}
 
     def put(self, output: Any, done: int) -> None:
-        if output is not None:
-            self._states.put(self._handed_over, done)
+        round_num, handed_over = self._handed_over
+        if output is not None and round_num == done:
+            self._states.put(handed_over, done)
         super().put(output, done)
 
+    def find_diverged(
+        self, state: Any, output: Any, selected: list[int], record: Callable[[int], Any]
+    ) -> list[int]:
+        return []  # an average has spread it to all
+
     def measure(self, output: Any) -> Mapping[str, Any]:
-        return self._process.measure(output)
+        found = self._process.measure(output)
+        is_empty = not output.metrics["client_work"]["train_examples"]
+        return dict.fromkeys(found, "") if is_empty else found
 
 
 class Outputs:

@@ -18,7 +18,8 @@ Differences from the paper: subsets are numbered from 0. Momentum and batch-norm
 local, as the paper averages parameters only; for the model that is evaluated the statistics are
 averaged. The paper does not say what becomes of momentum when other clients become active: here a
 client takes over that of its predecessor (with `reset_momentum` it starts from 0), so that
-intervals and designs are compared at the same effective rate. Batches are shuffled anew every
+intervals and designs are compared at the same effective rate. Bytes are the paper's, without this
+momentum. Batches are shuffled anew every
 round. Momentum has Keras's form, as in the paper's TensorFlow: it holds eta * v.
 """
 

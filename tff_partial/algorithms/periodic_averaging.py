@@ -6,7 +6,9 @@
             every client i:  x_i <- mean over the clients of x_i
 
 The same loop as `partial_averaging` with another schedule; tau is `--local_steps`. Momentum and
-batch-norm statistics stay on the clients, unlike in `fedavg`.
+batch-norm statistics stay on the clients, unlike in `fedavg`. Clients that become active take over
+the average and the momentum of the client before them (with `reset_momentum` only the average);
+bytes are the paper's, without this momentum.
 """
 
 from __future__ import annotations

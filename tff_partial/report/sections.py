@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,10 +39,12 @@ def find(roots: Sequence[str]) -> list[Section]:
                     singles[place] = _single(root, folder)
             except (ReportError, OSError) as error:
                 damaged[" ".join(str(error).split())] = None
-    if damaged:
-        raise ReportError("\n".join(damaged))
     found = _told_apart(sorted(of_recipes.values(), key=_order))
     found += group(list(singles.values()))
+    if damaged and not found:
+        raise ReportError("\n".join(damaged))
+    for line in damaged:
+        print(f"warning: left out: {line}", file=sys.stderr)
     if not found:
         raise ReportError(
             "results must hold runs (config.json and metrics.csv) or recipes (recipe.json). "
