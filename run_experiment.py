@@ -33,6 +33,7 @@ from tasks import partition
 from tff_partial import (
     accounting,
     client_state,
+    description,
     faults,
     folder_lock,
     recipe_plan,
@@ -131,6 +132,7 @@ def define_flags(values: flags.FlagValues) -> None:
     number("client_parallelism", None, "in_process: clients that train at the same time.")
     text("workers", None, "remote: host:port of each worker, separated by commas.")
     flags.DEFINE_bool("list", False, "Lists tasks, algorithms, recipes.", flag_values=values)
+    text("describe", None, "Prints what an algorithm is, its paper and its flags.")
     text("recipe", None, "Runs a table of a paper, such as embracing/table3; docs/recipes.md.")
     real("scale", 1.0, "recipe: shrinks rounds and clients; 1 is the paper.")
     text("only", "", "recipe: rows, such as case5,case7; default: all.")
@@ -182,9 +184,13 @@ def _define_params(values: flags.FlagValues, algo: str, params: type) -> None:
         float: flags.DEFINE_float,
         str: flags.DEFINE_string,
     }
-    defaults = {field.name: field.default for field in dataclasses.fields(params)}
     for name, kind in param_fields(params).items():
-        doc = f"Hyperparameter of {algo}; default: {defaults[name]}."
+        if kind not in define:
+            raise ValueError(
+                f"a hyperparameter that is a flag must be one of {[k.__name__ for k in define]}. "
+                f"Received: {algo}.{name} of type {kind}"
+            )
+        doc = description.help_of(params, name)
         define[kind](f"{algo}_{name}", None, doc, flag_values=values)
 
 
@@ -484,6 +490,15 @@ def list_everything() -> str:
     return "\n".join(lines)
 
 
+def describe(values: flags.FlagValues) -> str:
+    """What --describe prints."""
+    name = values.describe
+    values.algo = name
+    experiment = create_experiment(values)
+    algorithm = registry.ALGORITHMS[name]
+    return description.text(name, algorithm, param_fields(algorithm.params), SETTINGS, experiment)
+
+
 def _say(line: str) -> None:
     print(line, file=sys.stderr)
 
@@ -502,6 +517,9 @@ def main(argv: Sequence[str]) -> int:
             raise ValueError(f"arguments must be flags. Received: {' '.join(rest[1:])}")
         if values.list:
             print(list_everything())
+            return 0
+        if values.describe is not None:
+            print(describe(values))
             return 0
         if values.recipe is not None:
             check_execution(values)

@@ -43,10 +43,10 @@ class AveragingParams(stateful_process.StatefulParams):
       local: How a client trains; its steps are the interval tau.
       rounds_active: After so many rounds other clients become active; 0: never. By default 1, 10
         for partial averaging, unless all clients are active anyway: then never.
-      design: They take over the average (1), or each one of the local models as it is (2).
-      reset_momentum: Whether they start without momentum; else they take over that of the client
-        that was active before in their place.
-      one_step: Whether every step is a TFF computation of its own.
+      design: Clients that become active take over the average (1) or a local model each (2).
+      reset_momentum: Whether clients that become active start without momentum, instead of taking
+        over that of the client before them.
+      one_step: Whether every step is a TFF computation of its own, as several workers need it.
       active: Number of clients that are active at a time.
     """
 

@@ -33,7 +33,7 @@ class TieredParams:
     Attributes:
       local: How a client trains.
       tiers: Names of the tiers, as in `--tiers`; a record's `tier` is a position in it.
-      weighting: `uniform`, as in the papers, or by `examples`.
+      weighting: Weight of a client in the mean: `uniform`, as in the papers, or `examples`.
     """
 
     local: local_training.LocalTraining = dataclasses.field(

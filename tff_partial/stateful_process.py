@@ -31,7 +31,7 @@ class StatefulParams:
     Attributes:
       local: How a client trains.
       population: Number of all clients (N).
-      weighting: `uniform`, as in the papers, or by `examples`.
+      weighting: Weight of a client in the mean: `uniform`, as in the papers, or `examples`.
     """
 
     local: local_training.LocalTraining = dataclasses.field(

@@ -53,7 +53,8 @@ class HeteroParams(SubmodelParams):
       scaler: Whether a small model divides activations by its rate while it trains.
       masked_logits: Whether logits of classes that a client lacks are 0 while it trains. The last
         layer's weights of a class are then averaged over the clients that have it.
-      masked_rows: Whether they are averaged so even if logits are not masked.
+      masked_rows: Whether the last layer's weights of a class are averaged over the clients that
+        have it even if logits are not masked.
     """
 
     scaler: bool = True

@@ -29,8 +29,8 @@ class Params:
 
     Attributes:
       local: How a client trains.
-      weighting: `examples` (p_k = n_k) or `uniform` (p_k = 1).
-      server_learning_rate: eta_s.
+      weighting: Weight of a client in the mean: `examples` (p_k = n_k) or `uniform` (p_k = 1).
+      server_learning_rate: Learning rate of the server (eta_s).
     """
 
     local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(epochs=1))

@@ -42,11 +42,11 @@ class Params(submodel_process.HeteroParams):
     """Hyperparameters of FedDSE.
 
     Attributes:
-      temperature: T; 0 takes the most active neurons.
+      temperature: T of the sampling of neurons; 0 takes the most active ones.
       inference_examples: Number of local examples that are looked at; 0: all.
       distill: Number of unlabelled examples that the server distils with; 0: it does not.
       distill_steps: Steps of the distillation after every round.
-      distill_learning_rate: Of its Adam.
+      distill_learning_rate: Learning rate of the distillation's Adam.
       server_examples: These examples, as clients hold theirs [distill, ...].
     """
 

@@ -39,7 +39,7 @@ class Params(process.TieredParams):
     """Hyperparameters of FedPMT.
 
     Attributes:
-      option: `server` (I) or `device` (II).
+      option: Who chooses the trained part: `server` (option I) or `device` (option II).
       masks: What option II offers: numbers of removed blocks such as '0,1,2'; every number that
         the model has if empty.
     """

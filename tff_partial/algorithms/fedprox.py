@@ -29,7 +29,7 @@ class Params:
     Attributes:
       local: How a client trains.
       mu: Weight of the proximal term.
-      weighting: By `examples` or `uniform`.
+      weighting: Weight of a client in the mean: `examples` or `uniform`.
     """
 
     local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(epochs=1))
