@@ -367,7 +367,15 @@ class _Active(_Stateful):
     def find_diverged(
         self, state: Any, output: Any, selected: list[int], record: Callable[[int], Any]
     ) -> list[int]:
-        return []  # an average has spread it to all
+        """As without states: in what they return, an average has spread it to all."""
+
+        def alone(client: int) -> Any:
+            value = self._handed_over[1].get(client) or self._states.get(client)
+            states = self._process.client_states([client], [True], [value])
+            return self._process.next(state, states, [record(client)])
+
+        rounds = ((i, alone(i)) for i in selected)
+        return [i for i, found in rounds if divergence.find(found, found.metrics["client_work"])]
 
     def measure(self, output: Any) -> Mapping[str, Any]:
         found = self._process.measure(output)
