@@ -153,7 +153,6 @@ def checkpoint(count: int, folder: str) -> dict[str, float]:
         if turn:
             found["round"].append(seconds)
             found["checkpoint"].append(time.perf_counter() - started)
-    outputs.close()
     return {name: statistics.median(times) for name, times in found.items()}
 
 
