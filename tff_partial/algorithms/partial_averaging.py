@@ -19,8 +19,8 @@ local, as the paper averages parameters only; for the model that is evaluated th
 averaged. The paper does not say what becomes of momentum when other clients become active: here a
 client takes over that of its predecessor (with `reset_momentum` it starts from 0), so that
 intervals and designs are compared at the same effective rate. Bytes are the paper's, without this
-momentum. Batches are shuffled anew every
-round. Momentum has Keras's form, as in the paper's TensorFlow: it holds eta * v.
+momentum. Batches are shuffled anew every round. Momentum has Keras's form, as in the paper's
+TensorFlow: it holds eta * v.
 """
 
 from __future__ import annotations
