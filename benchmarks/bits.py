@@ -18,8 +18,8 @@ import tempfile
 
 import numpy as np
 
-import run_experiment
-from tff_partial import registry
+from tff_partial.algorithms import registry
+from tff_partial.cli import run as run_experiment
 
 ROUNDS = 3
 COMMON = ("--data=embedded", f"--rounds={ROUNDS}", f"--eval_every={ROUNDS}", "--local_steps=4")
@@ -35,7 +35,7 @@ def digest(algo: str, setting: str) -> str:
     """Runs an algorithm; returns a digest of its weights."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = (*SETTINGS[setting], f"--algo={algo}", f"--output_dir={folder}/run")
-        if run_experiment.main(["run_experiment.py", *COMMON, *arguments]):
+        if run_experiment.main([*COMMON, *arguments]):
             return "failed"
         with np.load(os.path.join(folder, "run", "weights.npz")) as weights:
             found = hashlib.sha256()

@@ -36,7 +36,7 @@ def state() -> list[np.ndarray]:
 
 
 def ours(folder: str, value: Any) -> Callable[[int], None]:
-    from tff_partial import checkpoints
+    from tff_partial.experiments import checkpoints
 
     os.makedirs(folder)
     store = checkpoints.Checkpoints(folder)

@@ -28,7 +28,8 @@ class Runner:
 
     def __init__(self, name: str, clients: int, steps: int) -> None:
         from benchmarks import works
-        from tff_partial import records, registry
+        from tff_partial.algorithms import registry
+        from tff_partial.core import client_data
 
         work = dataclasses.replace(works.WORKS["resnet20"], clients=min(clients, 16))
         local = dataclasses.replace(work.local, steps=steps)
@@ -36,7 +37,7 @@ class Runner:
         given: dict[str, Any] = {"population": clients} if entry.is_stateful else {}
         self._process = entry.build(work.spec(), entry.params(local=local, **given))
         data = work.client_data()
-        self._records = [records.create_record(*data[i % 16], i) for i in range(clients)]
+        self._records = [client_data.create_record(*data[i % 16], i) for i in range(clients)]
         self._state, self._kept = self._process.initialize(), None
         if entry.is_stateful:
             initial = [self._process.initial_client_state()] * clients

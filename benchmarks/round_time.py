@@ -32,12 +32,13 @@ BARS = {"mlp": (8, 1.25), "femnist_cnn": (1.9, 0.9), "resnet20": (1.45, 1.1), "m
 
 
 def ours(work: Any) -> Callable[[], None]:
-    from tff_partial import records, runtime
+    from tff_partial import runtime
     from tff_partial.algorithms import fedavg
+    from tff_partial.core import client_data
 
     runtime.set_default()
     process = fedavg.build(work.spec(), fedavg.Params(work.local))
-    cohort = [records.create_record(x, y, i) for i, (x, y) in enumerate(work.client_data())]
+    cohort = [client_data.create_record(x, y, i) for i, (x, y) in enumerate(work.client_data())]
     state = process.initialize()
 
     def run_round() -> None:

@@ -57,27 +57,29 @@ class Stepper:
     """A run of which one round after the other can be timed: without evaluation or files."""
 
     def __init__(self, name: str, work: Any, num_clients: int, folder: str) -> None:
-        from tff_partial import records, registry, training
+        from tff_partial.algorithms import registry
+        from tff_partial.core import client_data
+        from tff_partial.experiments import loop
 
         entry = registry.ALGORITHMS[name]
         given = {"population": num_clients} if entry.is_stateful else {}
         process = entry.build(work.spec(), entry.params(local=work.local, **given))
         self._data = Clients(work.client_data(), num_clients)
-        plan = training.Plan(rounds=10**6, clients_per_round=SELECTED)
+        plan = loop.Plan(rounds=10**6, clients_per_round=SELECTED)
         sample = self._take_turns if num_clients == FEW else self._sample
-        self.clients = training.create_clients(process, plan, folder, sample)
+        self.clients = loop.create_clients(process, plan, folder, sample)
         self.clients.restore()
         self.state, self.done = process.initialize(), 0
-        self._create_record = records.create_record
+        self._create_record = client_data.create_record
 
     def _record(self, client: int) -> Any:
         # As the loop does it for clients it has not seen lately.
         return self._create_record(*self._data.client(client), client)
 
     def _sample(self, round_num: int) -> list[int]:
-        from tff_partial import training
+        from tff_partial.experiments import loop
 
-        ids = training.sample_clients(self._data.num_clients, SELECTED, round_num, 0)
+        ids = loop.sample_clients(self._data.num_clients, SELECTED, round_num, 0)
         return [int(i) for i in ids]
 
     def _take_turns(self, round_num: int) -> list[int]:
@@ -139,11 +141,11 @@ def _medians(times: list[tuple[float, float]]) -> dict[str, float]:
 def checkpoint(count: int, folder: str) -> dict[str, float]:
     """Seconds of a round of 10 clients of ResNet20, and of its checkpoint with their states."""
     from benchmarks import works
-    from tff_partial import training
+    from tff_partial.experiments import loop
 
     work = dataclasses.replace(works.WORKS["resnet20"], clients=10)
     stepper = Stepper("scaffold", work, 1000, folder)
-    outputs = training.Outputs(folder)
+    outputs = loop.Outputs(folder)
     outputs.restore(stepper.state, stepper.clients)
     found: dict[str, list[float]] = {"round": [], "checkpoint": []}
     for turn in range(count + 1):

@@ -33,7 +33,7 @@ CLIENT_EXAMPLES = {"preact_resnet18": 160, "four_conv_cnn": 500}
 
 def create_spec(name: str) -> Any:
     import models
-    from tff_partial import model_spec
+    from tff_partial.core import model as model_spec
 
     shape = MODELS[name]
     return model_spec.ModelSpec(lambda: models.create(name, shape, 10, 1.0, "static"), shape)
@@ -42,20 +42,22 @@ def create_spec(name: str) -> Any:
 def create_record(shape: tuple[int, ...], examples: int) -> Any:
     import numpy as np
 
-    from tff_partial import records
+    from tff_partial.core import client_data
 
     rng = np.random.default_rng(0)
     x = rng.normal(size=(examples, *shape)).astype(np.float32)
-    return records.create_record(x, rng.integers(0, 10, examples)).get_single_element()
+    return client_data.create_record(x, rng.integers(0, 10, examples)).get_single_element()
 
 
 def build_training(spec: Any, rate: str, record: Any, **local: Any) -> Callable[[], Any]:
     """Local training at a width, as a function to be timed."""
     import tensorflow as tf
 
-    from tff_partial import local_training, parts, submodel_process
+    from tff_partial.core import local_training
+    from tff_partial.layers import parts
+    from tff_partial.processes import submodel
 
-    small = submodel_process.create_submodel(spec, rate, scaler=True).spec.instantiate()
+    small = submodel.create_submodel(spec, rate, scaler=True).spec.instantiate()
     settings = local_training.LocalTraining(batch_size=BATCH, momentum=0.9, **local)
     train = local_training.build(small, parts.everything(small), settings)
     initial = tf.nest.map_structure(lambda v: tf.random.uniform(v.shape, 0.0, 0.1), small.weights)
@@ -71,9 +73,10 @@ def build_selection(spec: Any, record: Any, examples: int) -> Callable[[], Any]:
     """FedDSE's inference pass, as a function to be timed."""
     import tensorflow as tf
 
-    from tff_partial import activations, channel_groups
+    from tff_partial.submodels import groups
+    from tff_partial.submodels import scores as activations
 
-    model, channels = spec.instantiate(), channel_groups.analyse(spec)
+    model, channels = spec.instantiate(), groups.analyse(spec)
     scores = activations.build_scores(model, channels, examples, 100)
 
     @tf.function
@@ -118,10 +121,10 @@ def selection(turns: int) -> None:
 
 
 def table7(turns: int) -> None:
-    from tff_partial import exact_tables, recipes
+    from tff_partial.recipes import catalog, exact
 
-    ours = exact_tables.feddse_table7()
-    for row in recipes.load("feddse/table7").rows:
+    ours = exact.feddse_table7()
+    for row in catalog.load("feddse/table7").rows:
         print(f"{row.label}: {ours[row.id].text}; paper: {row.paper.text}")
 
 

@@ -50,13 +50,14 @@ def create(model_name: str) -> tuple[Any, Any, Any]:
 
     import models
     from benchmarks import works
-    from tff_partial import model_spec, tiers
-    from tff_partial.local_training import LocalTraining
+    from tff_partial.core import model as model_spec
+    from tff_partial.core.local_training import LocalTraining
+    from tff_partial.core.model import Cut
 
     rng = np.random.default_rng(0)
     cuts, batch = models.TIERS[model_name]
     options: dict[str, Any] = {
-        "cuts": {name: tiers.Cut(*cut) for name, cut in cuts.items()},
+        "cuts": {name: Cut(*cut) for name, cut in cuts.items()},
         "capacity_batch": batch,
     }
     if model_name == "bilstm":
@@ -87,15 +88,16 @@ def median_seconds(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str,
 
 def rounds_of_tiers(rounds: int) -> dict[str, float]:
     """Seconds of rounds with a client of a tier on every core, with one client, and with 32."""
-    from tff_partial import records, runtime
+    from tff_partial import runtime
     from tff_partial.algorithms import embracing
-    from tff_partial.runtime import in_process
+    from tff_partial.core import client_data
+    from tff_partial.runtime.in_process import context as in_process
 
     runtime.set_default()
     spec, local, (x, y) = create("resnet20")
     process = embracing.build(spec, embracing.Params(local, TIERS))
     state = process.initialize()
-    clients = [records.create_record(x, y, tier=tier) for tier in range(3)]
+    clients = [client_data.create_record(x, y, tier=tier) for tier in range(3)]
 
     def seconds(cohorts: dict[str, list[Any]], count: int) -> dict[str, float]:
         runs = {name: functools.partial(process.next, state, c) for name, c in cohorts.items()}
@@ -114,8 +116,9 @@ def rounds_of_tiers(rounds: int) -> dict[str, float]:
 
 def passes_of_tiers(rounds: int) -> dict[str, float]:
     """Seconds of one batch: forward pass, record and backward pass of each tier."""
-    from tff_partial import costs, parts, recording
-    from tff_partial.lazy import tf  # TensorFlow itself, imported before, would run without oneDNN
+    from tff_partial import costs
+    from tff_partial.core.lazy import tf
+    from tff_partial.layers import parts, recorded
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     spec, local, (x, y) = create("resnet20")
@@ -127,11 +130,11 @@ def passes_of_tiers(rounds: int) -> dict[str, float]:
         cut = costs.cut_of(tier, spec, size)
         steps = costs.forward_steps(spec, cut, size)
         part = parts.recorded(model, cut, steps, size)
-        recorder = recording.Recorder(model, cut, steps, size, "moving")
+        recorder = recorded.Recorder(model, cut, steps, size, "moving")
 
         @tf.function
         def record(recorder: Any = recorder) -> Any:
-            return recording.in_memory(recorder, {"x": batch})
+            return recorded.in_memory(recorder, {"x": batch})
 
         inputs = batch if tier == "strong" else record()
 
@@ -157,14 +160,15 @@ def passes_of_tiers(rounds: int) -> dict[str, float]:
 
 def peak_of_round(model_name: str, tier: str, record_dir: str = "") -> dict[str, float]:
     """Megabytes that a local round adds to the peak of its process."""
-    from tff_partial import records, runtime
+    from tff_partial import runtime
     from tff_partial.algorithms import embracing
+    from tff_partial.core import client_data
 
     runtime.set_default()
     spec, local, (x, y) = create(model_name)
     process = embracing.build(spec, embracing.Params(local, (tier,), record_dir=record_dir))
     state = process.initialize()
-    client = records.create_record(x, y)
+    client = client_data.create_record(x, y)
     for _ in range(2):
         process.next(state, [client])
     # What compiling and the kernels' first run left is given back, and the peak forgotten.

@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 import models
-from tff_partial import model_spec
-from tff_partial.local_training import LocalTraining
+from tff_partial.core import model as model_spec
+from tff_partial.core.local_training import LocalTraining
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,9 +12,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -25,8 +23,8 @@ class StaticBatchNormalization(tf.keras.layers.BatchNormalization):
     """Batch normalisation whose moving statistics never change in training.
 
     It has the variables of `tf.keras.layers.BatchNormalization`; whoever evaluates the model
-    assigns `moving_mean` and `moving_variance`, e.g. from one pass over the clients' data with
-    `observe_batches`.
+    assigns `moving_mean` and `moving_variance`, e.g. from one pass over the clients' data.
+    `tff_partial` recognises such layers, these and a user's own, by their attribute `observe`.
 
     Attributes:
       observe: While it is set, a call normalises with the statistics of its batch whatever
@@ -46,22 +44,6 @@ class StaticBatchNormalization(tf.keras.layers.BatchNormalization):
 
     def add_update(self, updates: Any) -> None:
         """Drops the updates of the moving statistics that the training call registers."""
-
-
-@contextlib.contextmanager
-def observe_batches(layers: Sequence[StaticBatchNormalization]) -> Iterator[list[Any]]:
-    """Makes the layers normalise by batch and record its statistics in the list it yields.
-
-    The list holds, in the order of `layers`, (mean, biased variance) of each layer's last call.
-    """
-    statistics: list[Any] = [None] * len(layers)
-    try:
-        for index, layer in enumerate(layers):
-            layer.observe = functools.partial(statistics.__setitem__, index)
-        yield statistics
-    finally:
-        for layer in layers:
-            layer.observe = None
 
 
 def groups(channels: int) -> int:

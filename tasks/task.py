@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 import numpy as np
 
 from tasks import partition as partition_lib
-from tff_partial import capacities, objectives, tiers
+from tff_partial import capacities, tiers
+from tff_partial.core import objectives
 
 if TYPE_CHECKING:
     from tasks.federated import FederatedData

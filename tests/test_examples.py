@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.test_layer_subsets import batches, build, cohort, create_dense, run
-from tff_partial.local_training import LocalTraining
+from tests.algorithms.test_layer_subsets import batches, build, cohort, create_dense, run
+from tff_partial.core.local_training import LocalTraining
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 LOCAL = LocalTraining(steps=4, batch_size=5, learning_rate=0.3)

@@ -23,11 +23,14 @@ from absl import flags
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import run_experiment
 import tasks
-from tests.report_folders import SETTINGS, row, write_recipe, write_run
-from tff_partial import compare, exact_tables, recipe_runs, recipes, registry, results
-from tff_partial.report.__main__ import main as report
+from tests.report.report_folders import SETTINGS, row, write_recipe, write_run
+from tff_partial.algorithms import registry
+from tff_partial.cli import run as run_experiment
+from tff_partial.cli.report import main as report
+from tff_partial.recipes import catalog, exact, runner
+from tff_partial.results import compare
+from tff_partial.results import folder as results
 
 SECONDS = 20
 FLAGS, RECIPE_FLAGS, DOCUMENTS, FOLDERS = 140, 80, 140, 140  # 500 cases
@@ -129,9 +132,9 @@ def place(tmp_path_factory, default_runtime):
         patch.chdir(folder)
         patch.setattr(run_experiment, "run", lambda prepared: prepared.lock.close() or 0)
         patch.setattr(results, "versions", dict)
-        patch.setattr(recipe_runs, "run_all", lambda runs, jobs: recipe_runs.Outcome())
-        patch.setattr(recipe_runs, "_fetch_data", lambda plan, options: None)
-        patch.setattr(exact_tables, "TABLES", dict.fromkeys(exact_tables.TABLES, fake_table))
+        patch.setattr(runner, "run_all", lambda runs, jobs: runner.Outcome())
+        patch.setattr(runner, "_fetch_data", lambda plan, options: None)
+        patch.setattr(exact, "TABLES", dict.fromkeys(exact.TABLES, fake_table))
         for name, task in tasks.TASKS.items():
             load = task.load_embedded and functools.lru_cache(task.load_embedded)
             patch.setitem(tasks.TASKS, name, dataclasses.replace(task, load_embedded=load))
@@ -140,8 +143,8 @@ def place(tmp_path_factory, default_runtime):
 
 
 def fake_table():
-    rows = [each for name in recipes.names() for each in recipes.load(name).rows]
-    return {each.id: exact_tables.Ours(1.0, "1") for each in rows}
+    rows = [each for name in catalog.names() for each in catalog.load(name).rows]
+    return {each.id: exact.Ours(1.0, "1") for each in rows}
 
 
 CASES = itertools.count()
@@ -254,19 +257,19 @@ def flags_of_a_run(algo):
 def test_flags(place, values, word):
     with fresh(place) as folder:
         words = [*arguments_of({**BASE, **values}), *filter(None, [word])]
-        check(folder, run_experiment.main, ["x", *words])
+        check(folder, run_experiment.main, [*words])
 
 
 @settings(FUZZ, max_examples=RECIPE_FLAGS)
 @given(
-    name=st.sampled_from(recipes.names()),
+    name=st.sampled_from(catalog.names()),
     values=flag_values([*run_experiment.RECIPE_FLAGS * 4, *OF_RUNS, *OWNERS[::5]]),
 )
 def test_flags_of_recipes(place, name, values):
     base = {"recipe": name, "scale": "0.05", "data": "embedded"}
     values.pop("dry_run", None)  # times the steps of models
     with fresh(place) as folder:
-        check(folder, run_experiment.main, ["x", *arguments_of({**base, **values})])
+        check(folder, run_experiment.main, [*arguments_of({**base, **values})])
 
 
 def toml(value):
@@ -326,11 +329,11 @@ def damaged(data, text):
     return content[:start] + filling + content[end:]
 
 
-RECIPES = {name: (recipes.FOLDER / f"{name}.toml").read_text() for name in recipes.names()}
+RECIPES = {name: (catalog.FOLDER / f"{name}.toml").read_text() for name in catalog.names()}
 
 
 def parsed(text):
-    return recipes._toml().loads(text)
+    return catalog._toml().loads(text)
 
 
 @settings(FUZZ, max_examples=DOCUMENTS)
@@ -345,7 +348,7 @@ def test_recipe_documents(place, name, data):
             content = damaged(data, RECIPES[name])
         (folder / "r.toml").write_bytes(content)
         words = ["--recipe=r.toml", "--scale=0.05", "--data=embedded", "--output_dir=out"]
-        check(folder, run_experiment.main, ["x", *words])
+        check(folder, run_experiment.main, [*words])
 
 
 def write_results(folder):
@@ -398,7 +401,7 @@ def test_result_folders(place, data):
         check_report(folder, ["results", "--output=page", "--remarks=results", *form], before)
         check(folder, compare.main, ["results/single", "--targets=0.3"], before)
         words = ["--recipe=embracing/table3", "--scale=0.1", "--data=embedded", "--only=case1"]
-        check(folder, run_experiment.main, ["x", *words, "--output_dir=results/recipes"])
+        check(folder, run_experiment.main, [*words, "--output_dir=results/recipes"])
         check(folder, go_on, ["results/single"])
 
 

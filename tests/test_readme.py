@@ -24,7 +24,7 @@ def test_links_lead_somewhere():
 
 
 def test_every_algorithm_has_its_row():
-    from tff_partial import registry
+    from tff_partial.algorithms import registry
 
     for name in registry.ALGORITHMS:
         assert f"--algo={name}`" in README, name

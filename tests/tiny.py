@@ -3,7 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from tff_partial import client_state, model_spec, records, registry
+from tff_partial.algorithms import registry
+from tff_partial.core import client_data as records
+from tff_partial.core import model as model_spec
+from tff_partial.experiments import client_store
 
 FEATURES, CLASSES = 5, 3
 
@@ -61,7 +64,7 @@ class Rounds:
             values = [self._kept.get(i, self.process.initial_client_state()) for i in ids]
             states = self.process.client_states(ids, uploads, values)
             output = self.process.next(self.state, states, chosen)
-            self._kept |= client_state.by_id(output.client_states)
+            self._kept |= client_store.by_id(output.client_states)
         self.state = output.state
         self.metrics.append(output.metrics["client_work"])
 

@@ -18,19 +18,6 @@ _TIER = re.compile(r"(strong|moderate|weak|\d+(?:/\d+)?|0?\.\d+):(\d+)")
 
 
 @dataclasses.dataclass(frozen=True)
-class Cut:
-    """What a client does not train.
-
-    Attributes:
-      blocks: Number of removed blocks.
-      half: Whether the first half of the words is removed as well, from the block that follows.
-    """
-
-    blocks: int = 0
-    half: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
 class Tier:
     """A kind of client and how many of the population are of it."""
 

@@ -21,12 +21,14 @@ import dataclasses
 import functools
 from typing import Any
 
-from tff_partial import channel_shares, costs, parts, process
-from tff_partial.model_spec import Model, ModelSpec
+from tff_partial import costs
+from tff_partial.core.model import Model, ModelSpec
+from tff_partial.layers import channel_masks, parts
+from tff_partial.processes import learning
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(process.TieredParams):
+class Params(learning.TieredParams):
     """Hyperparameters of the channel-wise ablation.
 
     Attributes:
@@ -44,10 +46,10 @@ class Params(process.TieredParams):
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
 
-    def part_fn(tier: str) -> process.PartFn:
+    def part_fn(tier: str) -> learning.PartFn:
         return functools.partial(_part, share=_share(params, tier))
 
-    return process.build_tiered_process(model, params, part_fn)
+    return learning.build_tiered_process(model, params, part_fn)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
@@ -60,5 +62,5 @@ def _share(params: Params, tier: str) -> float:
 
 
 def _part(model: Model, share: float) -> parts.Part:
-    masks = channel_shares.masks(model, share)
+    masks = channel_masks.masks(model, share)
     return parts.everything(model)._replace(share=lambda variable: masks[id(variable)])

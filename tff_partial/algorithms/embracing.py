@@ -21,12 +21,14 @@ import dataclasses
 import functools
 from typing import Any
 
-from tff_partial import costs, parts, process, recording
-from tff_partial.model_spec import ModelSpec
+from tff_partial import costs
+from tff_partial.core.model import ModelSpec
+from tff_partial.layers import parts, recorded
+from tff_partial.processes import learning
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(process.TieredParams):
+class Params(learning.TieredParams):
     """Hyperparameters of EmbracingFL.
 
     Attributes:
@@ -39,9 +41,9 @@ class Params(process.TieredParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.head_statistics not in recording.STATISTICS:
+        if self.head_statistics not in recorded.STATISTICS:
             raise ValueError(
-                f"head_statistics must be one of {recording.STATISTICS}. "
+                f"head_statistics must be one of {recorded.STATISTICS}. "
                 f"Received: head_statistics={self.head_statistics!r}"
             )
 
@@ -50,7 +52,7 @@ def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
     size = params.local.batch_size
 
-    def part_fn(tier: str) -> process.PartFn:
+    def part_fn(tier: str) -> learning.PartFn:
         cut = costs.cut_of(tier, model, size)
         return functools.partial(
             parts.recorded,
@@ -61,7 +63,7 @@ def build(model: ModelSpec, params: Params) -> Any:
             folder=params.record_dir,
         )
 
-    return process.build_tiered_process(model, params, part_fn)
+    return learning.build_tiered_process(model, params, part_fn)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

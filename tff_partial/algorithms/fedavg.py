@@ -18,9 +18,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tff_partial import costs, process
-from tff_partial.local_training import LocalTraining
-from tff_partial.model_spec import ModelSpec
+from tff_partial import costs
+from tff_partial.core.local_training import LocalTraining
+from tff_partial.core.model import ModelSpec
+from tff_partial.processes import learning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,12 +39,12 @@ class Params:
     server_learning_rate: float = 1.0
 
     def __post_init__(self) -> None:
-        process.check_mean(self.weighting, self.server_learning_rate)
+        learning.check_mean(self.weighting, self.server_learning_rate)
 
 
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
-    return process.build_learning_process(
+    return learning.build_learning_process(
         model,
         params.local,
         weighting=params.weighting,

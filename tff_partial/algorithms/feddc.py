@@ -38,14 +38,15 @@ import dataclasses
 import math
 from typing import Any
 
-from tff_partial import costs, stateful_process
-from tff_partial.model_spec import ModelSpec
-from tff_partial.stateful_process import Client, Server, Update
-from tff_partial.vectors import Vector
+from tff_partial import costs
+from tff_partial.core.model import ModelSpec
+from tff_partial.core.vectors import Vector
+from tff_partial.processes import stateful
+from tff_partial.processes.stateful import Client, Server, Update
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(stateful_process.StatefulParams):
+class Params(stateful.StatefulParams):
     """Hyperparameters of FedDC.
 
     Attributes:
@@ -80,7 +81,7 @@ def client(of: Client, start: Vector) -> Update:
     )
 
 
-def create_rules(params: Params) -> stateful_process.Rules:
+def create_rules(params: Params) -> stateful.Rules:
     """What clients and server keep and do."""
     population = params.check_population()
 
@@ -97,7 +98,7 @@ def create_rules(params: Params) -> stateful_process.Rules:
             all_clients=all_clients + of.sums["model"] / population,
         )
 
-    return stateful_process.Rules(
+    return stateful.Rules(
         client_state=client_state,
         server_state=lambda x: collections.OrderedDict(
             drift=x.zeros(), variate=x.zeros(), all_clients=x
@@ -110,9 +111,9 @@ def create_rules(params: Params) -> stateful_process.Rules:
     )
 
 
-def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
+def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
     """Returns the process."""
-    return stateful_process.build(model, params.local, create_rules(params), params.weighting)
+    return stateful.build(model, params.local, create_rules(params), params.weighting)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

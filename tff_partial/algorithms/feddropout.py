@@ -23,14 +23,16 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tff_partial import capacities, costs, neuron_rules, submodel_process
-from tff_partial.model_spec import ModelSpec
+from tff_partial import capacities, costs
+from tff_partial.core.model import ModelSpec
+from tff_partial.processes import submodel
+from tff_partial.submodels import selection
 
 LAYERS = ("all", "dense")
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(submodel_process.HeteroParams):
+class Params(submodel.HeteroParams):
     """Hyperparameters of Federated Dropout.
 
     Attributes:
@@ -53,11 +55,11 @@ class Params(submodel_process.HeteroParams):
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
     small = [_submodel(model, params, tier) for tier in params.tiers]
-    return submodel_process.build(
+    return submodel.build(
         model,
         params,
         small,
-        neuron_rules.random,
+        selection.random,
         params.masked_logits,
         masked_rows=params.masked_rows,
     )
@@ -65,11 +67,11 @@ def build(model: ModelSpec, params: Params) -> Any:
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
     """What a round costs a client of the tier."""
-    return submodel_process.cost(model, _submodel(model, params, tier), params.local.batch_size)
+    return submodel.cost(model, _submodel(model, params, tier), params.local.batch_size)
 
 
-def _submodel(model: ModelSpec, params: Params, tier: str) -> submodel_process.Submodel:
-    return submodel_process.create_submodel(
+def _submodel(model: ModelSpec, params: Params, tier: str) -> submodel.Submodel:
+    return submodel.create_submodel(
         model,
         tier,
         params.scaler,

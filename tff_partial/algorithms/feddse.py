@@ -30,15 +30,18 @@ import dataclasses
 import math
 from typing import Any, Optional
 
-from tff_partial import activations, costs, distillation, neuron_rules, submodel_process
-from tff_partial.channel_groups import Channels
-from tff_partial.model_spec import ModelSpec
+from tff_partial import costs
+from tff_partial.core.model import ModelSpec
+from tff_partial.processes import distillation, submodel
+from tff_partial.submodels import scores as activations
+from tff_partial.submodels import selection
+from tff_partial.submodels.groups import Channels
 
 _BATCH = 100  # examples at a time in the inference pass
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(submodel_process.HeteroParams):
+class Params(submodel.HeteroParams):
     """Hyperparameters of FedDSE.
 
     Attributes:
@@ -73,22 +76,22 @@ class Params(submodel_process.HeteroParams):
 
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
-    small = [submodel_process.create_submodel(model, t, params.scaler) for t in params.tiers]
+    small = [submodel.create_submodel(model, t, params.scaler) for t in params.tiers]
 
-    def create_rule(channels: Channels) -> submodel_process.Rule:
+    def create_rule(channels: Channels) -> submodel.Rule:
         whole = model.instantiate()
         score = activations.build_scores(whole, channels, params.inference_examples, _BATCH)
 
-        def rule(request: submodel_process.Request) -> Any:
+        def rule(request: submodel.Request) -> Any:
             if all(k == g.size for k, g in zip(request.sizes, channels.groups)):
-                return neuron_rules.ordered(channels)(request)  # there is nothing to choose
+                return selection.ordered(channels)(request)  # there is nothing to choose
             whole.assign(request.weights)
             scores = score(request.record["x"], request.record["seed"])
-            return neuron_rules.sampled(scores, request, params.temperature)
+            return selection.sampled(scores, request, params.temperature)
 
         return rule
 
-    return submodel_process.build(
+    return submodel.build(
         model,
         params,
         small,
@@ -113,8 +116,8 @@ def _distillation(params: Params) -> Optional[distillation.Distillation]:
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
     """What a round costs a client of the tier: it receives the whole model and runs it once."""
-    small = submodel_process.create_submodel(model, tier)
-    trained = submodel_process.cost(model, small, params.local.batch_size)
+    small = submodel.create_submodel(model, tier)
+    trained = submodel.cost(model, small, params.local.batch_size)
     whole = costs.whole(model, params.local.batch_size)
     looks = 0 if trained.parameters == whole.parameters else whole.forward
     return dataclasses.replace(trained, bytes_down=whole.bytes_down, record=looks)

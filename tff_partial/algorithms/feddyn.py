@@ -28,13 +28,14 @@ import dataclasses
 import math
 from typing import Any
 
-from tff_partial import costs, stateful_process
-from tff_partial.model_spec import ModelSpec
-from tff_partial.stateful_process import Client, Server, Update
+from tff_partial import costs
+from tff_partial.core.model import ModelSpec
+from tff_partial.processes import stateful
+from tff_partial.processes.stateful import Client, Server, Update
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(stateful_process.StatefulParams):
+class Params(stateful.StatefulParams):
     """Hyperparameters of FedDyn.
 
     Attributes:
@@ -49,7 +50,7 @@ class Params(stateful_process.StatefulParams):
             raise ValueError(f"alpha must be finite and not negative. Received: alpha={self.alpha}")
 
 
-def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
+def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
     """Returns the process."""
     population, alpha = params.check_population(), params.alpha
 
@@ -64,7 +65,7 @@ def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
         new_state = collections.OrderedDict(drift=drift, all_clients=all_clients)
         return of.weights + of.update + drift, new_state
 
-    rules = stateful_process.Rules(
+    rules = stateful.Rules(
         client_state=lambda x: collections.OrderedDict(slope=x.zeros(), model=x),
         server_state=lambda x: collections.OrderedDict(drift=x.zeros(), all_clients=x),
         client=client,
@@ -72,7 +73,7 @@ def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
         pull=alpha,
         other_models={"all_clients": lambda state: state["all_clients"]},
     )
-    return stateful_process.build(model, params.local, rules, params.weighting)
+    return stateful.build(model, params.local, rules, params.weighting)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

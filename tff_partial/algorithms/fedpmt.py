@@ -26,16 +26,17 @@ import dataclasses
 import functools
 from typing import Any
 
-from tff_partial import costs, parts, process
-from tff_partial.local_training import LocalTraining
-from tff_partial.model_spec import ModelSpec
-from tff_partial.tiers import Cut
+from tff_partial import costs
+from tff_partial.core.local_training import LocalTraining
+from tff_partial.core.model import Cut, ModelSpec
+from tff_partial.layers import parts
+from tff_partial.processes import learning
 
 OPTIONS = ("server", "device")
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(process.TieredParams):
+class Params(learning.TieredParams):
     """Hyperparameters of FedPMT.
 
     Attributes:
@@ -62,10 +63,10 @@ class Params(process.TieredParams):
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
 
-    def part_fn(tier: str) -> process.PartFn:
+    def part_fn(tier: str) -> learning.PartFn:
         return functools.partial(parts.stopped, cut=_mask(model, params, tier))
 
-    return process.build_tiered_process(model, params, part_fn)
+    return learning.build_tiered_process(model, params, part_fn)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

@@ -17,9 +17,11 @@ import dataclasses
 import math
 from typing import Any
 
-from tff_partial import costs, finite, process
-from tff_partial.local_training import LocalTraining
-from tff_partial.model_spec import ModelSpec
+from tff_partial import costs
+from tff_partial.core import finite
+from tff_partial.core.local_training import LocalTraining
+from tff_partial.core.model import ModelSpec
+from tff_partial.processes import learning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,14 +40,14 @@ class Params:
 
     def __post_init__(self) -> None:
         finite.check_fields(self)
-        process.check_mean(self.weighting)
+        learning.check_mean(self.weighting)
         if not 0 <= self.mu < math.inf:
             raise ValueError(f"mu must be finite and not negative. Received: mu={self.mu}")
 
 
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
-    return process.build_learning_process(
+    return learning.build_learning_process(
         model, params.local, pull=params.mu, weighting=params.weighting
     )
 

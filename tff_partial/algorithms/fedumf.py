@@ -30,17 +30,18 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from tff_partial import costs, stateful_process
-from tff_partial.lazy import tf
-from tff_partial.model_spec import ModelSpec
-from tff_partial.stateful_process import Client, Update
-from tff_partial.vectors import Vector, choose
+from tff_partial import costs
+from tff_partial.core.lazy import tf
+from tff_partial.core.model import ModelSpec
+from tff_partial.core.vectors import Vector, choose
+from tff_partial.processes import stateful
+from tff_partial.processes.stateful import Client, Update
 
 NEVER = -2
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(stateful_process.StatefulParams):
+class Params(stateful.StatefulParams):
     """Hyperparameters of FedUMF.
 
     Attributes:
@@ -90,7 +91,7 @@ def unselected(literal: bool) -> Any:
     return clients
 
 
-def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
+def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
     """Returns the process."""
 
     def client(of: Client) -> Update:
@@ -98,10 +99,10 @@ def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
         y, _ = of.train(start)
         return Update(y, state=stored_after(of, start, y))
 
-    rules = stateful_process.Rules(
+    rules = stateful.Rules(
         client_state=nothing_stored, client=client, unselected=unselected(params.literal)
     )
-    return stateful_process.build(model, params.local, rules, params.weighting)
+    return stateful.build(model, params.local, rules, params.weighting)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

@@ -18,11 +18,12 @@ import collections
 import dataclasses
 from typing import Any
 
-from tff_partial import costs, stateful_process
+from tff_partial import costs
 from tff_partial.algorithms import feddc, fedumf
-from tff_partial.model_spec import ModelSpec
-from tff_partial.stateful_process import Client, Update
-from tff_partial.vectors import Vector, choose
+from tff_partial.core.model import ModelSpec
+from tff_partial.core.vectors import Vector, choose
+from tff_partial.processes import stateful
+from tff_partial.processes.stateful import Client, Update
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Params(feddc.Params):
         fedumf.check_fusion("fusion", self.fusion)
 
 
-def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
+def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
     """Returns the process."""
     rules = feddc.create_rules(params)
 
@@ -65,7 +66,7 @@ def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
         client=client,
         unselected=fedumf.unselected(params.literal),
     )
-    return stateful_process.build(model, params.local, combined, params.weighting)
+    return stateful.build(model, params.local, combined, params.weighting)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

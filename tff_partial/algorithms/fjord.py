@@ -25,45 +25,39 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from tff_partial import (
-    capacities,
-    channel_groups,
-    costs,
-    nested_models,
-    neuron_rules,
-    parts,
-    submodel_process,
-)
-from tff_partial.model_spec import Model, ModelSpec
+from tff_partial import capacities, costs
+from tff_partial.core.model import Model, ModelSpec
+from tff_partial.layers import parts
+from tff_partial.processes import submodel
+from tff_partial.submodels import groups, selection
+from tff_partial.submodels import nested as nested_models
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(submodel_process.SubmodelParams):
+class Params(submodel.SubmodelParams):
     """Hyperparameters of FjORD."""
 
 
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
-    small = [submodel_process.create_submodel(model, tier) for tier in params.tiers]
-    channels = channel_groups.analyse(model)
+    small = [submodel.create_submodel(model, tier) for tier in params.tiers]
+    channels = groups.analyse(model)
 
     def create_part(models: Sequence[Model], tier: int) -> parts.Part:
         held = [i for i, other in enumerate(small) if other.rate <= small[tier].rate]
         nested = [(models[i], small[i].sizes) for i in held]
-        resized = channel_groups.resized(channels, small[tier].sizes)
+        resized = groups.resized(channels, small[tier].sizes)
         return nested_models.create_part(resized, models[tier], nested)
 
-    return submodel_process.build(
-        model, params, small, neuron_rules.ordered, create_part=create_part
-    )
+    return submodel.build(model, params, small, selection.ordered, create_part=create_part)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
     """What a round costs a client of the tier, on average over the widths that it draws."""
 
     def of(name: str) -> costs.ClientCost:
-        small = submodel_process.create_submodel(model, name)
-        return submodel_process.cost(model, small, params.local.batch_size)
+        small = submodel.create_submodel(model, name)
+        return submodel.cost(model, small, params.local.batch_size)
 
     limit = capacities.rate_of(tier)
     drawn = [of(other) for other in params.tiers if capacities.rate_of(other) <= limit]

@@ -28,23 +28,25 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tff_partial import costs, neuron_rules, submodel_process
-from tff_partial.model_spec import ModelSpec
+from tff_partial import costs
+from tff_partial.core.model import ModelSpec
+from tff_partial.processes import submodel
+from tff_partial.submodels import selection
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(submodel_process.HeteroParams):
+class Params(submodel.HeteroParams):
     """Hyperparameters of HeteroFL."""
 
 
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
-    small = [submodel_process.create_submodel(model, t, params.scaler) for t in params.tiers]
-    return submodel_process.build(
+    small = [submodel.create_submodel(model, t, params.scaler) for t in params.tiers]
+    return submodel.build(
         model,
         params,
         small,
-        neuron_rules.ordered,
+        selection.ordered,
         params.masked_logits,
         masked_rows=params.masked_rows,
     )
@@ -52,5 +54,5 @@ def build(model: ModelSpec, params: Params) -> Any:
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
     """What a round costs a client of the tier."""
-    small = submodel_process.create_submodel(model, tier)
-    return submodel_process.cost(model, small, params.local.batch_size)
+    small = submodel.create_submodel(model, tier)
+    return submodel.cost(model, small, params.local.batch_size)

@@ -28,12 +28,13 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from tff_partial import averaging_process, costs, subsets
-from tff_partial.model_spec import ModelSpec
+from tff_partial import costs
+from tff_partial.core.model import ModelSpec
+from tff_partial.processes import averaging, parameter_subsets
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(averaging_process.AveragingParams):
+class Params(averaging.AveragingParams):
     """Hyperparameters of partial averaging.
 
     Attributes:
@@ -45,19 +46,19 @@ class Params(averaging_process.AveragingParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        subsets.check(self.partition)
+        parameter_subsets.check(self.partition)
 
 
-def build(model: ModelSpec, params: Params) -> averaging_process.AveragingProcess:
+def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:
     """Returns the process."""
-    tau, shapes = params.interval(), averaging_process.shapes_of(model)
+    tau, shapes = params.interval(), averaging.shapes_of(model)
     if params.partition == "layer":
-        owned = subsets.by_layer(shapes, averaging_process.layers_of(model), tau)
+        owned = parameter_subsets.by_layer(shapes, averaging.layers_of(model), tau)
     else:
-        owned = subsets.by_channel(shapes, tau)
-    layout = subsets.Layout(shapes, owned, tau)
+        owned = parameter_subsets.by_channel(shapes, tau)
+    layout = parameter_subsets.Layout(shapes, owned, tau)
     every_step = [(step, step + 1, step) for step in range(tau)]
-    return averaging_process.build(model, params, averaging_process.Rules(layout, every_step))
+    return averaging.build(model, params, averaging.Rules(layout, every_step))
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

@@ -21,12 +21,14 @@ import dataclasses
 import functools
 from typing import Any
 
-from tff_partial import costs, parts, process
-from tff_partial.model_spec import ModelSpec
+from tff_partial import costs
+from tff_partial.core.model import ModelSpec
+from tff_partial.layers import parts
+from tff_partial.processes import learning
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(process.TieredParams):
+class Params(learning.TieredParams):
     """Hyperparameters of the prefix ablation: those of every algorithm with tiers."""
 
 
@@ -34,10 +36,10 @@ def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
     size = params.local.batch_size
 
-    def part_fn(tier: str) -> process.PartFn:
+    def part_fn(tier: str) -> learning.PartFn:
         return functools.partial(parts.leading, removed=_removed(model, tier, size))
 
-    return process.build_tiered_process(model, params, part_fn)
+    return learning.build_tiered_process(model, params, part_fn)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

@@ -29,14 +29,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tff_partial import costs, stateful_process
-from tff_partial.model_spec import ModelSpec
-from tff_partial.stateful_process import Client, Server, Update
-from tff_partial.vectors import Vector
+from tff_partial import costs
+from tff_partial.core.model import ModelSpec
+from tff_partial.core.vectors import Vector
+from tff_partial.processes import stateful
+from tff_partial.processes.stateful import Client, Server, Update
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(stateful_process.StatefulParams):
+class Params(stateful.StatefulParams):
     """Hyperparameters of SCAFFOLD."""
 
 
@@ -51,7 +52,7 @@ def client(of: Client) -> Update:
     return Update(y, state=gradient - slope, summed=summed)
 
 
-def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
+def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
     """Returns the process."""
     population = params.check_population()
 
@@ -59,14 +60,14 @@ def build(model: ModelSpec, params: Params) -> stateful_process.StatefulProcess:
         c = of.state
         return of.weights + of.update, c + (of.sums - of.count * c) / population
 
-    rules = stateful_process.Rules(
+    rules = stateful.Rules(
         client_state=Vector.zeros,
         server_state=Vector.zeros,
         sent=lambda c: c,
         client=client,
         server=server,
     )
-    return stateful_process.build(model, params.local, rules, params.weighting)
+    return stateful.build(model, params.local, rules, params.weighting)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

@@ -25,9 +25,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from tff_partial import averaging_process, costs
+from tff_partial import costs
 from tff_partial.algorithms import periodic_averaging
-from tff_partial.model_spec import ModelSpec
+from tff_partial.core.model import ModelSpec
+from tff_partial.processes import averaging
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,11 +36,11 @@ class Params(periodic_averaging.Params):
     """Hyperparameters of VRL-SGD."""
 
 
-def build(model: ModelSpec, params: Params) -> averaging_process.AveragingProcess:
+def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:
     """Returns the process."""
-    layout = averaging_process.whole_model(model)
-    rules = averaging_process.Rules(layout, [(0, params.interval(), 0)], variance_reduced=True)
-    return averaging_process.build(model, params, rules)
+    layout = averaging.whole_model(model)
+    rules = averaging.Rules(layout, [(0, params.interval(), 0)], variance_reduced=True)
+    return averaging.build(model, params, rules)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:

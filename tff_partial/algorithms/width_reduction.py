@@ -18,12 +18,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tff_partial import costs, neuron_rules, submodel_process
-from tff_partial.model_spec import ModelSpec
+from tff_partial import costs
+from tff_partial.core.model import ModelSpec
+from tff_partial.processes import submodel
+from tff_partial.submodels import selection
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(submodel_process.SubmodelParams):
+class Params(submodel.SubmodelParams):
     """Hyperparameters of width reduction."""
 
     tiers: tuple[str, ...] = ("strong", "moderate", "weak")
@@ -32,13 +34,13 @@ class Params(submodel_process.SubmodelParams):
 def build(model: ModelSpec, params: Params) -> Any:
     """Returns the `tff.learning.templates.LearningProcess`."""
     small = [_submodel(model, tier) for tier in params.tiers]
-    return submodel_process.build(model, params, small, neuron_rules.ordered)
+    return submodel.build(model, params, small, selection.ordered)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
     """What a round costs a client of the tier."""
-    return submodel_process.cost(model, _submodel(model, tier), params.local.batch_size)
+    return submodel.cost(model, _submodel(model, tier), params.local.batch_size)
 
 
-def _submodel(model: ModelSpec, tier: str) -> submodel_process.Submodel:
-    return submodel_process.create_submodel(model, tier, rounding="floor")
+def _submodel(model: ModelSpec, tier: str) -> submodel.Submodel:
+    return submodel.create_submodel(model, tier, rounding="floor")

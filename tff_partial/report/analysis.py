@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tff_partial import run_statistics
 from tff_partial.report import formats
 from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row, Run
+from tff_partial.results import statistics
 
 # Figures of similarity.csv -> heads.
 _FIGURES = {"maximum": "largest similarity", "mean": "mean similarity"}
@@ -25,7 +25,7 @@ def _lines(row: Row) -> list[Line]:
     found = []
     for scheme, block in dict.fromkeys(key for each in last for key in each):
         rows = [each[scheme, block] for each in last if (scheme, block) in each]
-        figures = [run_statistics.spread(float(r[name]) for r in rows) for name in _FIGURES]
+        figures = [statistics.spread(float(r[name]) for r in rows) for name in _FIGURES]
         cells = [
             Cell(scheme),
             Cell(block),

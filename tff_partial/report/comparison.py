@@ -9,7 +9,7 @@ from tff_partial.report import cells, formats
 from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.recipes import KINDS, TO_TARGET, Metric, Section
 from tff_partial.report.runs import Paper, Row
-from tff_partial.run_statistics import Spread
+from tff_partial.results.statistics import Spread
 
 
 def compared(section: Section, metric: Metric) -> Table:

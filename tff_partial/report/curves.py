@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from tff_partial import run_statistics
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row, Run
+from tff_partial.results import statistics
 
 PERCENT = 100.0
 # Column of metrics.csv -> (what the page calls it, factor). Only what a run has is shown.
@@ -55,14 +55,14 @@ def _points(runs: Sequence[Run], column: str, factor: float) -> Optional[dict[st
     if not common:
         return None
     spreads = [
-        run_statistics.spread(run.rows[at[done]][column] for run, at in zip(runs, places))
+        statistics.spread(run.rows[at[done]][column] for run, at in zip(runs, places))
         for done in common
     ]
     found = [(spread.mean, spread.deviation or 0.0) for spread in spreads if spread]
     return {
         "rounds": common,
-        "seconds": _mean_sums(runs, places, common, run_statistics.SECONDS),
-        "bytes": _mean_sums(runs, places, common, run_statistics.BYTES),
+        "seconds": _mean_sums(runs, places, common, statistics.SECONDS),
+        "bytes": _mean_sums(runs, places, common, statistics.BYTES),
         "mean": [_shown(factor, mean) for mean, _ in found],
         "spread": [_shown(factor, deviation) for _, deviation in found] if len(runs) > 1 else None,
     }
@@ -78,7 +78,7 @@ def _places(run: Run, column: str) -> dict[int, int]:
     return {
         int(row["round"]): place
         for place, row in enumerate(run.rows)
-        if run_statistics.is_usual(row.get(column))
+        if statistics.is_usual(row.get(column))
     }
 
 
@@ -88,7 +88,7 @@ def _mean_sums(
     common: Sequence[int],
     columns: Sequence[str],
 ) -> Optional[list[float]]:
-    sums = [run_statistics.cumulative(run.rows, columns) for run in runs]
+    sums = [statistics.cumulative(run.rows, columns) for run in runs]
     known = [each for each in sums if each is not None]
     if len(known) < len(runs):
         return None

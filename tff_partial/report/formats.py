@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Callable, Optional
 
-from tff_partial.run_statistics import Spread
+from tff_partial.results.statistics import Spread
 
 NONE = "–"
 MINUS = "−"

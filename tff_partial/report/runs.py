@@ -8,7 +8,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
-from tff_partial import capacities, results, run_statistics
+from tff_partial import capacities
+from tff_partial.results import folder as results
+from tff_partial.results import statistics
 
 NOT_REAL = "not the real set"
 # Settings that older runs do not have yet, as they were then.
@@ -81,8 +83,8 @@ class Run:
     def target(self) -> Optional[float]:
         return self.settings.get("target_accuracy")
 
-    def cost_to_target(self) -> Optional[run_statistics.Cost]:
-        return run_statistics.cost_to(self.rows, self.target)
+    def cost_to_target(self) -> Optional[statistics.Cost]:
+        return statistics.cost_to(self.rows, self.target)
 
 
 class Paper(NamedTuple):
@@ -134,16 +136,16 @@ class Row:
     def is_real(self) -> bool:
         return all(run.is_real for run in self.runs if run.data)
 
-    def spread_of(self, name: str) -> Optional[run_statistics.Spread]:
+    def spread_of(self, name: str) -> Optional[statistics.Spread]:
         """Of a figure of the summary, over the runs that count and have it."""
         values = [run.summary.get(name) for run in self.counted]
-        return run_statistics.spread(v for v in values if isinstance(v, (int, float)))
+        return statistics.spread(v for v in values if isinstance(v, (int, float)))
 
-    def spread_to(self, target: float, name: str) -> Optional[run_statistics.Spread]:
+    def spread_to(self, target: float, name: str) -> Optional[statistics.Spread]:
         """Of what a target took, a field of `Cost`, over the runs that count and reached it."""
-        costs = [run_statistics.cost_to(run.rows, target) for run in self.counted]
+        costs = [statistics.cost_to(run.rows, target) for run in self.counted]
         values = [getattr(cost, name) for cost in costs if cost is not None]
-        return run_statistics.spread(value for value in values if value is not None)
+        return statistics.spread(value for value in values if value is not None)
 
 
 def read_run(path: str, shown: str) -> Run:
@@ -212,7 +214,7 @@ def _check(settings: Any, config: Mapping[str, Any]) -> None:
 
 def _summarize(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     found = results.summarize(settings, settings["data"], rows)
-    cost = run_statistics.cost_to(rows, settings.get("target_accuracy"))
+    cost = statistics.cost_to(rows, settings.get("target_accuracy"))
     if cost is not None:
         found["simulated_seconds_to_target"] = cost.simulated_seconds
         found["bytes_to_target"] = cost.bytes

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tff_partial import capacities, run_statistics
+from tff_partial import capacities
 from tff_partial.report import analysis, cells, comparison, formats
 from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row
+from tff_partial.results import statistics
 
 MEGABYTE = 1e-6
 _SELDOM = 0.01  # capacities that are drawn more seldom are not shown
@@ -67,7 +68,7 @@ def _to_target(row: Row) -> list[Cell]:
     )
     line = []
     for values, text, factor in columns:
-        spread = run_statistics.spread(value for value in values if value is not None)
+        spread = statistics.spread(value for value in values if value is not None)
         line.append(Cell(formats.with_spread(spread, text, factor) + (some if spread else "")))
     return [Cell(shown), *line]
 
@@ -121,7 +122,7 @@ def _tiers(settings: Mapping[str, Any]) -> dict[str, str]:
 def _mean_column(row: Row, column: str) -> str:
     """The mean of a column of metrics.csv over all rounds and seeds."""
     values = [r[column] for run in row.counted for r in run.rows if r.get(column) is not None]
-    found = run_statistics.spread(values)
+    found = statistics.spread(values)
     return formats.NONE if found is None else formats.significant(found.mean)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from tff_partial.lazy import tff
+from tff_partial.core.lazy import tff
+from tff_partial.runtime.errors import WorkersLostError
+
+__all__ = ["NAMES", "WorkersLostError", "check", "configure", "create", "set_default"]
 
 NAMES = ("in_process", "local_cpp", "remote")
-
-
-class WorkersLostError(RuntimeError):
-    """No worker is left that could run the computation."""
 
 
 def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[int] = None) -> None:
@@ -24,7 +23,7 @@ def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[i
             f"Received: runtime={name!r}, workers={list(workers)}"
         )
     if name == "remote":
-        from tff_partial.runtime import addresses
+        from tff_partial.runtime.workers import addresses
 
         addresses.check(workers)
     if client_parallelism is not None and (name != "in_process" or client_parallelism < 1):
@@ -37,7 +36,7 @@ def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[i
 def configure(name: str) -> None:
     """Sets what TensorFlow takes only before its first operation; call it before loading data."""
     if name == "in_process":
-        from tff_partial.runtime import in_process
+        from tff_partial.runtime.in_process import context as in_process
 
         in_process.configure_threads()
 
@@ -67,14 +66,14 @@ def create(
     """
     check(name, workers, client_parallelism)
     if name == "in_process":
-        from tff_partial.runtime import in_process
+        from tff_partial.runtime.in_process import context as in_process
 
         return in_process.InProcessContext(client_parallelism=client_parallelism)
     if name == "local_cpp":
-        from tff_partial.runtime import local_cpp
+        from tff_partial.runtime.workers import local_cpp
 
         return local_cpp.create_context()
-    from tff_partial.runtime import remote
+    from tff_partial.runtime.workers import remote
 
     return remote.create_context(workers)
 

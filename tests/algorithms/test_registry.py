@@ -1,0 +1,132 @@
+"""One battery over all algorithms: a new one adds a line to OFF and to BAD."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tests import tiny
+from tff_partial.algorithms import registry
+from tff_partial.core.local_training import LocalTraining
+from tff_partial.processes import stateful
+
+# Hyperparameters with which an algorithm's special feature is off, so that it is FedAvg.
+# For those with tiers it is that all clients are strong, as in `tiny.run` by default, for FedUMF
+# that all take part in every round. None: it cannot be switched off (see test_stateful.py).
+OFF = {
+    "fedavg": {},
+    "embracing": {},
+    "fedpmt": {},
+    "prefix": {},
+    "channel": {},
+    "fedprox": {"mu": 0.0},
+    "fedumf": {},
+    "scaffold": None,
+    "feddyn": None,
+    "feddc": None,
+    "fedumf_feddc": None,
+    "partial_averaging": None,
+    "periodic_averaging": None,
+    "vrl_sgd": None,
+    "feddse": {"masked_logits": False, "masked_rows": False},
+    "heterofl": {"masked_logits": False, "masked_rows": False},
+    "fedrolex": {"masked_logits": False, "masked_rows": False},
+    "feddropout": {"masked_logits": False},
+    "fjord": {"tiers": ("strong",)},
+    "width_reduction": {},
+}
+# Hyperparameters that must be refused.
+BAD = {
+    "fedavg": [{"weighting": "none"}, {"server_learning_rate": -1.0}],
+    "embracing": [{"weighting": "none"}, {"head_statistics": "none"}, {"tiers": ("9",)}],
+    "fedpmt": [{"option": "III"}, {"masks": "1"}, {"masks": "a", "option": "device"}],
+    "prefix": [{"weighting": "none"}, {"tiers": ("0.0001",)}],
+    "channel": [{"share": 0.0}, {"share": 2.0}],
+    "fedprox": [{"mu": -1.0}, {"weighting": "none"}],
+    "fedumf": [{"alpha": 0.0}, {"alpha": 1.5}, {"weighting": "none"}],
+    "scaffold": [{"population": None}, {"population": 0}],
+    "feddyn": [{"alpha": -1.0}, {"population": None}],
+    "feddc": [{"alpha": -1.0}, {"population": None}],
+    "partial_averaging": [{"partition": "row"}, {"design": 3}, {"rounds_active": -1}],
+    "periodic_averaging": [{"design": 0}, {"weighting": "none"}],
+    "vrl_sgd": [{"rounds_active": -2}],
+    "feddse": [{"temperature": -1.0}, {"inference_examples": -1}, {"tiers": ("7",)}],
+    "heterofl": [{"tiers": ("2/1",)}, {"weighting": "none"}],
+    "fedrolex": [{"tiers": ("1/0",)}],
+    "feddropout": [{"layers": "conv"}, {"keep_rates": "0.5"}, {"keep_rates": "hidden:2.0"}],
+    "fjord": [{"tiers": ("0.0",)}],
+    "width_reduction": [{"tiers": ("medium",)}],
+    "fedumf_feddc": [{"fusion": 0.0}, {"alpha": -1.0}, {"population": None}],
+}
+
+ALGORITHMS = sorted(registry.ALGORITHMS)
+
+
+def build(name, local=None, batch_norm=True, **params):
+    local = local or LocalTraining(steps=5, batch_size=4, learning_rate=0.1, momentum=0.5)
+    if registry.ALGORITHMS[name].has_tiers:  # as many as there are clients
+        params = {"tiers": registry.ALGORITHMS[name].params().tiers[:3], **params}
+    return tiny.build(name, local, tiny.spec(batch_norm), **params)
+
+
+def test_every_algorithm_is_in_the_battery():
+    assert sorted(OFF) == sorted(BAD) == ALGORITHMS
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_params_are_a_frozen_dataclass_with_local_training(name):
+    params = registry.ALGORITHMS[name].params
+    assert dataclasses.is_dataclass(params)
+    assert params.__dataclass_params__.frozen
+    assert isinstance(params().local, LocalTraining)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_loss_falls_and_the_states_type_is_stable(name):
+    process = build(name)
+    stateless = isinstance(process, tff.learning.templates.LearningProcess)
+    assert stateless != isinstance(process, stateful.StatefulProcess)
+    assert stateless != registry.ALGORITHMS[name].is_stateful
+    state, metrics = tiny.run(process, tiny.client_data(), rounds=12, tiers=3)
+    losses = [float(m["train_loss"]) for m in metrics]
+    assert np.mean(losses[-3:]) < 0.8 * losses[0]
+    before, after = tiny.flat(process.initialize()), tiny.flat(state)
+    assert [(a.shape, a.dtype) for a in before] == [(a.shape, a.dtype) for a in after]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_two_runs_are_identical(name):
+    states = [tiny.run(build(name), tiny.client_data(), rounds=3, tiers=3)[0] for _ in range(2)]
+    for a, b in zip(*map(tiny.flat, states)):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if OFF[name] is not None])
+def test_equals_fedavg_with_its_feature_off(name):
+    weighting = {"weighting": "uniform"}
+    ours, _ = tiny.run(build(name, **OFF[name], **weighting), tiny.client_data(), rounds=3)
+    fedavg, _ = tiny.run(build("fedavg", **weighting), tiny.client_data(), rounds=3)
+    for a, b in zip(tiny.flat(ours.global_model_weights), tiny.flat(fedavg.global_model_weights)):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(("name", "params"), [(n, p) for n, bad in BAD.items() for p in bad])
+def test_bad_hyperparameters_are_refused(name, params):
+    with pytest.raises(ValueError, match="Received"):
+        build(name, **params)
+
+
+NUMBERS = [
+    (name, field.name)
+    for name, algorithm in registry.ALGORITHMS.items()
+    for field in dataclasses.fields(algorithm.params)
+    if isinstance(field.default, float)
+]
+
+
+@pytest.mark.parametrize(("name", "field"), NUMBERS, ids=map(":".join, NUMBERS))
+def test_numbers_that_float32_cannot_hold_are_refused(name, field):
+    for value in (float("nan"), float("inf"), -float("inf"), 1e40):
+        with pytest.raises(ValueError, match=f"{field} must be "):
+            registry.ALGORITHMS[name].params(**{field: value})

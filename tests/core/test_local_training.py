@@ -1,0 +1,209 @@
+"""The batches and the local loop, eagerly, against NumPy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import tiny
+from tff_partial.core import local_training
+from tff_partial.core import model as model_spec
+from tff_partial.core.local_training import BatchOrder, LocalTraining
+from tff_partial.layers import parts
+
+
+def batches(local, n, seed=(1, 2)):
+    order = BatchOrder(local, tf.constant(n), tf.constant(seed))
+    return [order.indices(tf.constant(s)).numpy() for s in range(int(order.num_steps))]
+
+
+def test_steps_cut_full_batches_from_a_chain_of_shuffles():
+    drawn = batches(LocalTraining(steps=7, batch_size=4), 10)
+    assert [len(b) for b in drawn] == [4] * 7
+    chain = np.concatenate(drawn)
+    for start in (0, 10):
+        assert sorted(chain[start : start + 10]) == list(range(10))
+    assert list(chain[:10]) != list(chain[10:20])
+
+
+def test_more_than_the_data_in_one_batch():
+    drawn = batches(LocalTraining(steps=2, batch_size=8), 3)
+    assert [len(b) for b in drawn] == [8, 8]
+    assert sorted(np.concatenate(drawn)[:3]) == [0, 1, 2]
+
+
+def test_epochs_cut_each_shuffle_by_itself():
+    drawn = batches(LocalTraining(epochs=2, batch_size=4), 10)
+    assert [len(b) for b in drawn] == [4, 4, 2, 4, 4, 2]
+    for epoch in (drawn[:3], drawn[3:]):
+        assert sorted(np.concatenate(epoch)) == list(range(10))
+
+
+@pytest.mark.parametrize("mode", ["steps", "epochs"])
+def test_no_data_no_steps(mode):
+    assert batches(LocalTraining(**{mode: 3}, batch_size=4), 0) == []
+
+
+def test_batches_follow_the_seed():
+    local = LocalTraining(epochs=1, batch_size=50)
+    assert np.array_equal(batches(local, 50)[0], batches(local, 50)[0])
+    assert not np.array_equal(batches(local, 50)[0], batches(local, 50, (1, 3))[0])
+
+
+# As in PyTorch: all parameters decay, after clipping; the gradient is clipped in every step.
+TORCH = {"steps": 9, "weight_decay": 0.5, "weight_decay_on": "all", "clip_norm": 0.2}
+
+
+def numpy_softmax_training(x, y, kernel, bias, drawn, local, slope=(0.0, 0.0), pull=0.0):
+    """Momentum SGD of softmax regression, written without the code under test."""
+    decay, clip, of_all = local.weight_decay, local.clip_norm, local.weight_decay_on == "all"
+    kernel, bias = kernel.astype(np.float64), bias.astype(np.float64)
+    first_kernel, first_bias = kernel, bias
+    kernel_velocity, bias_velocity = np.zeros_like(kernel), np.zeros_like(bias)
+    loss_sum = 0.0
+    for batch in drawn:
+        logits = x[batch] @ kernel + bias
+        p = np.exp(logits - logits.max(1, keepdims=True))
+        p /= p.sum(1, keepdims=True)
+        loss_sum -= np.log(p[np.arange(len(batch)), y[batch]]).sum()
+        p[np.arange(len(batch)), y[batch]] -= 1
+        dk, db = x[batch].T @ p / len(batch), p.mean(0)
+        if not of_all:
+            dk = dk + decay * kernel
+        dk = dk + slope[0] + pull * (kernel - first_kernel)
+        db = db + slope[1] + pull * (bias - first_bias)
+        if clip is not None:
+            norm = np.sqrt((dk**2).sum() + (db**2).sum())
+            dk, db = dk * min(1, clip / norm), db * min(1, clip / norm)
+        if of_all:
+            dk, db = dk + decay * kernel, db + decay * bias
+        kernel_velocity = local.momentum * kernel_velocity + dk
+        bias_velocity = local.momentum * bias_velocity + db
+        kernel, bias = kernel - 0.2 * kernel_velocity, bias - 0.2 * bias_velocity
+    return kernel, bias, loss_sum
+
+
+@pytest.mark.parametrize(
+    ("settings", "own"),
+    [
+        ({"steps": 9}, {}),
+        ({"epochs": 2, "momentum": 0.9}, {}),
+        ({"steps": 9, "momentum": 0.5, "weight_decay": 0.1}, {}),
+        ({"epochs": 1, "weight_decay": 0.01, "clip_norm": 0.2}, {}),
+        (TORCH, {}),
+        ({**TORCH, "momentum": 0.9}, {}),
+        (TORCH, {"slope": (0.3, -0.2), "pull": 0.7}),
+        ({**TORCH, "momentum": 0.5}, {"slope": (0.3, -0.2), "pull": 0.7}),
+        ({"steps": 9}, {"pull": 0.7}),
+        ({"steps": 9}, {"slope": (0.3, -0.2)}),
+        ({"steps": 9}, {"slope": (0.3, -0.2), "pull": 0.7}),
+        ({"epochs": 2, "momentum": 0.9}, {"slope": (0.3, -0.2), "pull": 0.7}),
+        ({"epochs": 2, "clip_norm": 0.2}, {"slope": (0.3, -0.2), "pull": 0.7}),
+        ({"steps": 9, "momentum": 0.5}, {"pull": 1}),
+        # A rate at which the pull alone would jump to the start and beyond.
+        ({"steps": 9}, {"slope": (0.3, -0.2), "pull": 5.0}),
+    ],
+)
+def test_local_loop_equals_numpy(settings, own):
+    local = LocalTraining(batch_size=4, learning_rate=0.2, **settings)
+    softmax = model_spec.ModelSpec(
+        lambda: tf.keras.Sequential([tf.keras.layers.Dense(tiny.CLASSES)]), (tiny.FEATURES,)
+    )
+    model = softmax.instantiate()
+    model.trainable[1].assign(tf.linspace(-1.0, 1.0, tiny.CLASSES))  # so that its decay shows
+    kernel, bias = (v.numpy() for v in model.trainable)
+    ((x, y),) = tiny.client_data(sizes=(10,))
+    record = tiny.cohort([(x, y)])[0].get_single_element()
+    slope, pull = own.get("slope", ()), own.get("pull", 0.0)
+    given = [tf.fill(v.shape, s) for v, s in zip(model.trainable, slope)]
+    train = tf.function(local_training.build(model, parts.everything(model), local, pull))
+    initial = tf.nest.map_structure(tf.convert_to_tensor, model.weights)
+    sums = train(initial, record, tf.constant(0.2), given)
+    expected_kernel, expected_bias, loss_sum = numpy_softmax_training(
+        x,
+        y,
+        kernel,
+        bias,
+        batches(local, 10, record["seed"].numpy()),
+        local,
+        **own,
+    )
+    np.testing.assert_allclose(model.trainable[0], expected_kernel, atol=1e-6)
+    np.testing.assert_allclose(model.trainable[1], expected_bias, atol=1e-6)
+    assert float(sums["loss"]) == pytest.approx(loss_sum, rel=1e-5)
+    if pull:
+        for v, first, s in zip(model.trainable, (kernel, bias), slope or (0.0, 0.0)):
+            left = model.buffer(v, local_training.SLOPE)
+            np.testing.assert_allclose(left, s + pull * (v.numpy() - first), atol=1e-5)
+
+
+def test_a_slope_of_another_length_is_refused():
+    model = tiny.spec().instantiate()
+    initial = tf.nest.map_structure(tf.convert_to_tensor, model.weights)
+    record = tiny.cohort(tiny.client_data())[0].get_single_element()
+    train = local_training.build(model, parts.everything(model), LocalTraining(steps=1))
+    with pytest.raises(ValueError, match="slope must have 4 tensors.* Received: 1"):
+        train(initial, record, tf.constant(0.5), initial.trainable[:1])
+
+
+def test_dropout_is_a_function_of_the_record():
+    dropout = model_spec.ModelSpec(
+        lambda: tf.keras.Sequential([tf.keras.layers.Dropout(0.5), tf.keras.layers.Dense(3)]), (5,)
+    )
+    model = dropout.instantiate()
+    x = tf.ones([4, 5])
+    outputs = []
+    for seed in ([1, 1], [1, 1], [1, 2]):
+        model.set_seed(seed)
+        outputs.append(model.forward(x, training=True).numpy())
+    assert np.array_equal(outputs[0], outputs[1])
+    assert not np.array_equal(outputs[0], outputs[2])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"steps": 1, "epochs": 1},
+        {"steps": 0},
+        {"epochs": -1},
+        {"steps": 1, "batch_size": 0},
+        {"steps": 1, "momentum": 1.0},
+        {"steps": 1, "weight_decay": -1.0},
+        {"steps": 1, "weight_decay_on": "biases"},
+        {"steps": 1, "learning_rate": 0},
+        {"steps": 1, "clip_norm": 0.0},
+    ],
+)
+def test_bad_settings_are_refused(settings):
+    with pytest.raises(ValueError, match="Received"):
+        LocalTraining(**settings)
+
+
+def test_augmentation_draws_anew_in_every_step():
+    drawn = []
+
+    def augment(x, seed):
+        noise = tf.random.stateless_uniform([], seed)
+        tf.py_function(lambda n: drawn.append(float(n)), [noise], [])
+        return x + noise
+
+    spec = model_spec.ModelSpec(tiny.create_dense, (tiny.FEATURES,), augment=augment)
+    model = spec.instantiate()
+    train = local_training.build(model, parts.everything(model), LocalTraining(steps=3))
+    initial = tf.nest.map_structure(tf.convert_to_tensor, model.weights)
+    record = tiny.cohort(tiny.client_data())[0].get_single_element()
+    for _ in range(2):
+        tf.function(train)(initial, record, tf.constant(0.1))
+    assert len(set(drawn[:3])) == 3
+    assert drawn[:3] == drawn[3:]
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9, 0.9999])
+@pytest.mark.parametrize("steps", [1, 2, 10, 60])
+def test_effective_steps_are_the_gradients_in_a_displacement(steps, momentum):
+    velocity = moved = 0.0
+    for _ in range(steps):
+        velocity = momentum * velocity + 1.0
+        moved += velocity
+    local = local_training.LocalTraining(steps=steps, momentum=momentum)
+    assert float(local.effective_steps(steps)) == pytest.approx(moved, rel=1e-5)

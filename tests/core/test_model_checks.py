@@ -1,0 +1,295 @@
+"""Models that would be trained otherwise than they are written are refused with the spec."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import models
+from tests import tiny
+from tff_partial.core import model as model_spec
+from tff_partial.core.local_training import LocalTraining
+
+layers = tf.keras.layers
+LOCAL = LocalTraining(steps=3, batch_size=4, learning_rate=0.1, momentum=0.5)
+
+
+class Subclassed(tf.keras.Model):
+    """Layers, and what is done with them."""
+
+    def __init__(self, apply, *inner):
+        super().__init__(name="mine")
+        self.inner, self._apply = list(inner), apply
+
+    def call(self, x, training=False):
+        return self._apply(self.inner, x, training)
+
+
+def in_a_row(inner, x, training):
+    for layer in inner:
+        takes_training = isinstance(layer, (layers.BatchNormalization, layers.Dropout))
+        x = layer(x, training=training) if takes_training else layer(x)
+    return x
+
+
+def backwards(inner, x, training):
+    return in_a_row(inner[::-1], x, training)
+
+
+def with_a_skip(inner, x, training):
+    return inner[1](x + inner[0](x))
+
+
+def with_a_skip_in_training(inner, x, training):
+    return inner[1](x + inner[0](x) if training else inner[0](x))
+
+
+def pooled(inner, x, training):
+    return inner[1](tf.reduce_mean(inner[0](x), [1, 2]))
+
+
+def used_twice():
+    inputs, twice = tf.keras.Input((5,)), layers.Dense(5)
+    return tf.keras.Model(inputs, layers.Dense(3)(twice(twice(inputs))), name="mine")
+
+
+def functional_skip():
+    inputs = tf.keras.Input((5,))
+    added = layers.Add()([inputs, layers.Dense(5)(inputs)])
+    return tf.keras.Model(inputs, layers.Dense(3)(added), name="mine")
+
+
+def with_a_variable():
+    model = Subclassed(in_a_row, layers.Dense(3))
+    model.scale = tf.Variable(1.0)
+    return model
+
+
+class SequentialWithASkip(tf.keras.Sequential):
+    def call(self, inputs, training=None, mask=None):
+        return super().call(inputs, training, mask) + inputs
+
+
+def relu(units):
+    return layers.Dense(units, activation="relu")
+
+
+OTHERWISE = {
+    "used twice": (used_twice, "in inference mode they compute"),
+    "functional skip": (functional_skip, "its layers cannot be called so"),
+    "skip": (lambda: Subclassed(with_a_skip, relu(5), relu(3)), "in inference mode they compute"),
+    # As written both give 0, whatever the first layer does.
+    "skip before zeros": (
+        lambda: Subclassed(with_a_skip, relu(5), layers.Dense(3, kernel_initializer="zeros")),
+        "in inference mode they compute",
+    ),
+    "skip in training": (
+        lambda: Subclassed(with_a_skip_in_training, relu(5), relu(3)),
+        "in training mode they compute",
+    ),
+    "another order": (
+        lambda: Subclassed(backwards, relu(5), layers.Dense(5)),
+        "in inference mode they compute",
+    ),
+    "another order and shape": (
+        lambda: Subclassed(backwards, relu(3), layers.Dense(4)),
+        "its layers cannot be called so",
+    ),
+    "a variable of its own": (with_a_variable, "it has variables that belong to none"),
+    "a Sequential with a call": (
+        lambda: SequentialWithASkip([relu(5)], name="mine"),
+        "in inference mode they compute",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_a_model_that_is_not_its_layers_in_a_row_is_refused(name):
+    create, why = OTHERWISE[name]
+    expected = re.escape("wrap it as one block, tf.keras.Sequential([model]). Received: model=")
+    with pytest.raises(ValueError, match=f"{expected}'mine': {why}.*$"):
+        model_spec.ModelSpec(create, (5,))
+
+
+def test_other_numbers_of_logits_are_named():
+    def create():
+        return Subclassed(pooled, layers.Conv2D(4, 3, padding="same"), layers.Dense(10))
+
+    with pytest.raises(ValueError, match=r"\[8, 8, 10\] values for an example instead of \[10\]$"):
+        model_spec.ModelSpec(create, (8, 8, 3))
+
+
+def functional_chain():
+    layer = inputs = tf.keras.Input((5,))
+    for create in (relu(4), layers.BatchNormalization(), layers.Dropout(0.5), layers.Dense(3)):
+        layer = create(layer)
+    return tf.keras.Model(inputs, layer)
+
+
+def subclassed_chain():
+    norm, dropout = layers.BatchNormalization(), layers.Dropout(0.5)
+    return Subclassed(in_a_row, relu(4), norm, dropout, layers.Dense(3))
+
+
+@pytest.mark.parametrize("create", [functional_chain, subclassed_chain])
+def test_a_chain_is_accepted_with_batch_norm_and_dropout(create):
+    spec = model_spec.ModelSpec(create, (5,))
+    assert [tuple(t.shape) for t in spec.weights_type.trainable][-2:] == [(4, 3), (3,)]
+    model = spec.instantiate()
+    moving = [v.numpy() for v in model.statistics]
+    assert [m.tolist() for m in moving] == [[0.0] * 4, [1.0] * 4]
+
+
+@pytest.mark.parametrize("name", ["used twice", "skip", "another order and shape"])
+def test_the_way_out_computes_what_the_model_computes(name):
+    create, _ = OTHERWISE[name]
+    spec = model_spec.ModelSpec(lambda: tf.keras.Sequential([create()]), (5,))
+    model = spec.instantiate()
+    x = tf.random.stateless_normal((4, 5), (0, 1))
+    assert len(model.blocks) == 1
+    np.testing.assert_array_equal(model.forward(x, training=True), model.blocks[0](x))
+
+
+def test_integer_inputs_are_within_a_small_vocabulary():
+    def create():
+        inputs = tf.keras.Input((6,), dtype="int32")
+        embedded = layers.GlobalAveragePooling1D()(layers.Embedding(3, 4)(inputs))
+        return tf.keras.Model(inputs, layers.Dense(2)(embedded))
+
+    model_spec.ModelSpec(create, (6,), "int32")
+
+
+def test_a_builder_is_called_once_until_it_is_used():
+    calls = []
+
+    def create():
+        calls.append(1)
+        return models.create("mlp_100", (4, 4, 1), 3, 0.1)
+
+    spec = model_spec.ModelSpec(create, (4, 4, 1))
+    assert (len(spec.variable_names), len(calls)) == (6, 1)
+    assert spec.weights_type.trainable[0].shape == (16, 10)
+    assert len(calls) == 1
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(ValueError, match="must return a tf.keras.Model. Received: Dense$"):
+        model_spec.ModelSpec(lambda: layers.Dense(3), (5,))
+
+
+def test_blocks_that_share_a_layer_are_refused():
+    def create():
+        shared = layers.Dense(5, name="shared")
+        first, second = (tf.keras.Sequential([shared], name=name) for name in "ab")
+        return tf.keras.Sequential([first, second])
+
+    with pytest.raises(ValueError, match="must not share variables.* in blocks 'a' and 'b'$"):
+        model_spec.ModelSpec(create, (5,))
+
+
+class AddsALoss(layers.Layer):
+    def call(self, x):
+        self.add_loss(tf.reduce_sum(tf.square(x)))
+        return x
+
+
+class OwnWeight(layers.Layer):
+    def __init__(self, **options):
+        super().__init__(name="bad")
+        self._options = options
+
+    def build(self, shape):
+        self.w = self.add_weight("w", (shape[-1],), **self._options)
+
+    def call(self, x):
+        return x * self.w
+
+
+LOST = {
+    "kernel_regularizer": lambda: layers.Dense(3, kernel_regularizer="l2", name="bad"),
+    "bias_regularizer": lambda: layers.Dense(3, bias_regularizer="l2", name="bad"),
+    "activity_regularizer": lambda: layers.Dense(3, activity_regularizer="l1", name="bad"),
+    "kernel_constraint": lambda: layers.Dense(3, kernel_constraint="max_norm", name="bad"),
+    "bias_constraint": lambda: layers.Dense(3, bias_constraint="max_norm", name="bad"),
+    "gamma_regularizer": lambda: layers.BatchNormalization(gamma_regularizer="l2", name="bad"),
+    "beta_constraint": lambda: layers.BatchNormalization(beta_constraint="non_neg", name="bad"),
+    "depthwise_constraint": lambda: tf.keras.Sequential(
+        [
+            layers.Reshape((5, 1)),
+            layers.SeparableConv1D(2, 1, depthwise_constraint="non_neg", name="bad"),
+            layers.Flatten(),
+        ]
+    ),
+    "embeddings_regularizer": lambda: tf.keras.Sequential(
+        [
+            layers.Embedding(9, 2, embeddings_regularizer="l2", name="bad"),
+            layers.GlobalAveragePooling1D(),
+        ]
+    ),
+    "recurrent_constraint": lambda: tf.keras.Sequential(
+        [layers.Reshape((5, 1)), layers.SimpleRNN(2, recurrent_constraint="non_neg", name="bad")]
+    ),
+    "add_loss": lambda: AddsALoss(name="bad"),
+    "add_loss ": lambda: OwnWeight(regularizer="l2"),
+    "a constraint of": lambda: OwnWeight(constraint="non_neg"),
+}
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_terms_that_are_not_applied_are_refused_by_name(what):
+    def create():
+        return tf.keras.Sequential([LOST[what](), layers.Dense(2)])
+
+    with pytest.raises(ValueError, match=rf"Received: layer='bad' with {what.strip()}"):
+        model_spec.ModelSpec(create, (5,))
+
+
+def normalized(**given):
+    def create():
+        norm = layers.Normalization(name="input_norm", **given)
+        return tf.keras.Sequential([norm, *tiny.create_dense(batch_norm=True).layers])
+
+    return model_spec.ModelSpec(create, (tiny.FEATURES,))
+
+
+@pytest.mark.parametrize("algo", ["fedavg", "feddc", "partial_averaging"])
+def test_a_count_stays_as_the_server_has_it_and_the_rest_is_trained(algo):
+    """`Normalization` has a mean, a variance and an int64 count; or, given these, nothing."""
+    with_count, without = normalized(), normalized(mean=0.0, variance=1.0)
+    assert [t.dtype for t in with_count.weights_type.non_trainable].count(np.int64) == 1
+    found = []
+    for spec in (with_count, without):
+        rounds = tiny.Rounds(tiny.build(algo, LOCAL, spec), tiny.client_data())
+        process, weights = rounds.process, rounds.process.get_model_weights(rounds.state)
+        changed = [
+            np.int64(7) if w.dtype == np.int64 else w
+            for w in map(np.asarray, weights.non_trainable)
+        ]
+        rounds.state = process.set_model_weights(
+            rounds.state, tff.learning.models.ModelWeights(list(weights.trainable), changed)
+        )
+        rounds.next()
+        found.append(rounds.weights())
+    *trained, mean, variance, count, moving_mean, moving_variance = found[0]
+    assert (mean.tolist(), variance.tolist(), count) == ([0.0] * 5, [1.0] * 5, 7)
+    assert np.abs(moving_mean).min() > 0
+    for a, b in zip([*trained, moving_mean, moving_variance], found[1], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("shape", [{}, {"input_shape": (5,)}])
+def test_a_layer_that_a_sequential_lists_twice_is_refused(shape, wrapped):
+    """Without an input shape Keras leaves the second out, with one it does not."""
+
+    def create():
+        relu = tf.keras.layers.ReLU(name="relu")
+        first = tf.keras.layers.Dense(4, **shape)
+        rest = [tf.keras.layers.Dense(4) for _ in range(2)]
+        model = tf.keras.Sequential([first, relu, rest[0], relu, rest[1]])
+        return tf.keras.Sequential([model]) if wrapped else model
+
+    with pytest.raises(ValueError, match=r"'relu' 2 times in"):
+        model_spec.ModelSpec(create, (5,))

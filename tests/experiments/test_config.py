@@ -1,0 +1,79 @@
+"""From names and numbers to an experiment."""
+
+import numpy as np
+import pytest
+
+import models
+import tasks
+from tff_partial.algorithms import registry
+from tff_partial.experiments import config
+
+
+@pytest.mark.parametrize("algo", sorted(registry.ALGORITHMS))
+@pytest.mark.parametrize("name", sorted(tasks.TASKS))
+def test_every_preset_of_every_task_is_valid(name, algo):
+    config.create(name, algo)
+    for paper, settings in tasks.TASKS[name].papers.items():
+        created = config.create(name, algo, preset="paper", paper=paper)
+        assert created.settings.rounds == settings.rounds
+        assert created.settings.source
+        assert settings.model in models.NAMES
+
+
+def test_overrides_replace_the_presets_local_work():
+    by_steps = config.create("mnist", "fedavg", overrides={"local_steps": 3})
+    assert (by_steps.settings.local_steps, by_steps.settings.local_epochs) == (3, None)
+    by_epochs = config.create("cifar10", "fedavg", overrides={"local_epochs": 2})
+    assert (by_epochs.settings.local_steps, by_epochs.settings.local_epochs) == (None, 2)
+
+
+def test_settings_reach_local_training():
+    created = config.create(
+        "mnist", "fedavg", overrides={"learning_rate": "0.3", "momentum": 0.7, "batch_size": 9}
+    )
+    local = config.create_params(created).local
+    assert (float(local.rate(5)), local.momentum, local.batch_size) == (pytest.approx(0.3), 0.7, 9)
+
+
+def test_identity_names_the_data_and_the_hyperparameters():
+    created = config.create("mnist", "fedavg", params={"weighting": "uniform"})
+    data = config.load_data(created, "embedded", None)
+    identity = created.identity(data)
+    assert identity["fedavg_weighting"] == "uniform"
+    assert identity["data"] == data.description
+    assert data.description.startswith("embedded")
+
+
+@pytest.mark.parametrize("task", sorted(tasks.TASKS))
+@pytest.mark.parametrize("algo", ["partial_averaging", "periodic_averaging", "vrl_sgd"])
+def test_averaging_has_an_interval_on_every_task(task, algo):
+    created = config.create(task, algo)
+    params = config.create_params(created)
+    assert params.interval() == created.settings.local_steps >= 1
+    assert params.period() in (0, 1, 10)
+    with pytest.raises(ValueError, match="Received: epochs=2"):
+        config.create(task, algo, overrides={"local_epochs": 2})
+
+
+class _Clients:
+    """Client i has so many examples, all of them i."""
+
+    def __init__(self, sizes):
+        self._sizes, self.num_clients = sizes, len(sizes)
+
+    def client(self, i):
+        return np.full([self._sizes[i], 2], i), np.zeros(self._sizes[i])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "examples", "expected"),
+    [
+        ([50, 50, 50, 50], 40, [10, 10, 10, 10]),
+        ([50, 3, 0, 50], 43, [20, 3, 0, 20]),
+        ([2, 3, 0, 1], 43, [2, 3, 0, 1]),
+    ],
+)
+def test_examples_of_the_server_come_from_all_clients_alike(sizes, examples, expected):
+    found = config.mixed_examples(_Clients(sizes), 0, examples)
+    assert np.bincount(found[:, 0], minlength=4).tolist() == expected
+    assert len(config.mixed_examples(_Clients([5] * 100), 0, 10)) == 10

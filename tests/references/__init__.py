@@ -1,0 +1,1 @@
+"""NumPy versions of the algorithms, written without their code."""

@@ -1,0 +1,165 @@
+"""The report's page in a real browser, on a phone's screen and on a large one."""
+
+import pytest
+
+from tests import chromium
+from tests.report.report_folders import row, write_recipe, write_run
+from tff_partial.cli.report import main
+
+pytestmark = pytest.mark.skipif(
+    chromium.find() is None,
+    reason="needs Chromium: Debian's package chromium, or its path in the variable CHROMIUM",
+)
+SCREENS = {"phone": (360, 800), "desk": (1280, 900)}
+HOSTILE = "weak</script><img src=x onerror='window.hacked = 1'><script>window.hacked = 1</script>"
+# How many pixels of a figure's canvas have nearly a colour of the style sheet, such as --c0, and
+# are not as transparent as the bands.
+PIXELS = """(() => {
+  const canvas = document.querySelector('#part-0 canvas'), probe = document.createElement('i');
+  probe.style.color = 'var(%s)';
+  document.body.append(probe);
+  const wanted = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
+  probe.remove();
+  const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  let count = 0;
+  for (let i = 0; i < data.length; i += 4)
+    count += data[i + 3] > 128 && wanted.every((value, k) => Math.abs(data[i + k] - value) < 12);
+  return count;
+})()"""
+VALUES = "[...document.querySelectorAll('#part-0 .key .value')].map((e) => e.textContent)"
+READOUT = "document.querySelector('#part-0 .readout').textContent"
+PRESSED = "[...document.querySelectorAll('#part-0 .key')].map((e) => e.ariaPressed)"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """A recipe with two rows of two seeds, and single runs."""
+    root = tmp_path_factory.mktemp("report")
+    rows = [row("strong", 64.01), row("weak", 50.0, label=HOSTILE), row("never", 40.0)]
+    folder = write_recipe(root / "results", rows)
+    for seed in (0, 1):
+        strong = [0.1 + 0.01 * (7 + seed) * i for i in range(11)]
+        write_run(folder / "strong" / f"seed-{seed}", strong, seed=seed)
+        weak = [0.1 + 0.01 * (4 + seed) * i for i in range(11)]
+        extra = {"train_accuracy_weak": 0.5, "clients_weak": 2}
+        place = folder / "weak" / f"seed-{seed}"
+        write_run(place, weak, is_real=False, extra=extra, tiers="weak:4", seed=seed)
+    write_run(root / "results" / "single", [0.2, 0.4], extra={"discrepancy": 0.5})
+    assert main([str(root / "results"), f"--output={root / 'report.html'}"]) == 0
+    return root / "report.html"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with chromium.Browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+@pytest.fixture(params=SCREENS)
+def opened(request, browser, report):
+    """The page, fresh; no test may leave an error behind or make it ask for anything."""
+    browser.open(report, *SCREENS[request.param], touch=request.param == "phone")
+    browser.is_phone = request.param == "phone"
+    browser.see("#part-0 figure")
+    yield browser
+    assert browser.problems() == []
+
+
+def activate(browser, selector):
+    (browser.tap if browser.is_phone else browser.click)(selector)
+
+
+def test_tables_and_figures_are_there_and_fit_the_screen(opened):
+    assert opened.run("document.querySelectorAll('main table').length") == 5
+    opened.see("#part-1 figure")
+    assert opened.run("document.querySelectorAll('figure canvas').length") == 2
+    assert opened.run("document.documentElement.scrollWidth <= innerWidth")
+    assert opened.run("[...document.querySelectorAll('table')].every((t) => t.caption.innerText)")
+    cells = opened.run(
+        "[...document.querySelectorAll('#part-0 tbody tr')[0].cells].map(c => c.innerText)"
+    )
+    assert cells[:4] == ["strong", "64.01", "85.00 ± 7.07", "+20.99"]
+    assert opened.run(PIXELS % "--c0") > 50
+    assert opened.run(PIXELS % "--c1") > 50
+    texts = "[...document.querySelectorAll('td, th, button, p')]"
+    sizes = opened.run(f"{texts}.map((e) => parseFloat(getComputedStyle(e).fontSize))")
+    assert min(sizes) >= 12
+
+
+def test_a_curve_can_be_hidden_and_shown_again(opened):
+    before = opened.run(PIXELS % "--c0")
+    activate(opened, "#part-0 .key[data-curve='0']")
+    assert opened.run(PRESSED) == ["false", "true"]
+    assert opened.run(PIXELS % "--c0") == 0
+    assert opened.run(PIXELS % "--c1") > 50
+    activate(opened, "#part-0 .key[data-curve='0']")
+    assert opened.run(PRESSED) == ["true", "true"]
+    assert opened.run(PIXELS % "--c0") == pytest.approx(before, rel=0.5)
+    activate(opened, "#part-0 .all[data-show='']")
+    assert opened.run(PRESSED) == ["false", "false"]
+    assert opened.run(PIXELS % "--c1") == 0
+    activate(opened, "#part-0 .all[data-show='1']")
+    assert opened.run(PRESSED) == ["true", "true"]
+
+
+def test_values_can_be_read(opened):
+    assert opened.run(VALUES) == ["85.00 ± 7.07", "55.00 ± 7.07"]
+    (opened.tap if opened.is_phone else opened.hover)("#part-0 .u-over")
+    # The axis goes from 0 to 11: its middle lies between rounds 5 and 6.
+    read = opened.run(READOUT)
+    assert read in ("At round 5:", "At round 6:")
+    expected = {"5": ["40.00 ± 2.83", "28.00 ± 2.83"], "6": ["47.50 ± 3.54", "32.50 ± 3.54"]}
+    assert opened.run(VALUES) == expected[read.split()[2][0]]
+
+    opened.run("document.querySelector('#part-0 .plot').focus()")
+    opened.press("ArrowLeft")
+    assert opened.run(READOUT) == f"At round {int(read.split()[2][0]) - 1}:"
+
+
+def test_the_axis_can_be_switched_and_hidden_curves_stay_hidden(opened):
+    activate(opened, "#part-0 .key[data-curve='1']")
+    for axis, last in (("bytes", "16.5 MB"), ("seconds", "110 s"), ("rounds", "round 11")):
+        activate(opened, f"#part-0 input[value='{axis}']")
+        opened.run("document.querySelector('#part-0 .plot').focus()")
+        opened.press("ArrowLeft")
+        assert opened.run(READOUT) == f"At {last}:"
+        assert opened.run(PIXELS % "--c0") > 50
+        assert opened.run(PIXELS % "--c1") == 0
+
+
+def test_pictures_say_that_their_data_are_not_the_real_set(opened):
+    assert opened.run(PIXELS % "--mark") > 20
+    activate(opened, "#part-0 .key[data-curve='1']")
+    assert opened.run(PIXELS % "--mark") == 0
+    assert opened.run("window.hacked === undefined")
+    assert HOSTILE in opened.run("document.querySelectorAll('#part-0 .key')[1].innerText")
+
+
+def test_what_is_drawn_can_be_chosen_where_there_is_a_choice(opened):
+    hidden = "[...document.querySelectorAll('.quantity')].map((e) => e.hidden)"
+    opened.see("#part-1 figure")
+    assert opened.run(hidden) == [True, False]
+    opened.run(
+        "(() => { const s = document.querySelectorAll('select')[1]; s.value = 'discrepancy';"
+        " s.dispatchEvent(new Event('change')); })()"
+    )
+    assert opened.run("document.querySelector('#part-1 .value').textContent") == "0.5"
+
+
+def test_dark_where_the_reader_wants_it(browser, report):
+    colours = []
+    for dark in (False, True):
+        browser.open(report, *SCREENS["phone"], touch=True, dark=dark)
+        browser.see("#part-0 figure")
+        colours.append(browser.run("getComputedStyle(document.body).backgroundColor"))
+        assert browser.run(PIXELS % "--c0") > 50
+    assert colours == ["rgb(255, 255, 255)", "rgb(15, 20, 25)"]
+
+
+def test_figures_follow_the_width_of_the_window(browser, report):
+    browser.open(report, *SCREENS["desk"])
+    browser.see("#part-0 figure")
+    browser.resize(500, 900)
+    width = "document.querySelector('.uplot').getBoundingClientRect().width"
+    assert 400 < browser.run(width) <= 500
+    assert browser.problems() == []

@@ -1,0 +1,1 @@
+"""What every algorithm needs: the model as blocks, local training, aggregation, evaluation."""

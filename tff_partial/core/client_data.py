@@ -1,0 +1,50 @@
+"""A client is one record: what a process receives for it, the same in every round."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import numpy as np
+
+from tff_partial.core.lazy import tf
+
+
+def create_record(x: Any, y: Any, client_id: int = 0, seed: int = 0, tier: int = 0) -> Any:
+    """Returns a `tf.data.Dataset` of exactly one element, a client's whole local data.
+
+    The element's own seed [2] is a hash of (seed, client_id).
+
+    Args:
+      x: Examples [n, ...], of the model's `input_dtype`.
+      y: Labels [n].
+      client_id: Who it is.
+      seed: The run's seed.
+      tier: Index of the client's tier.
+
+    Raises:
+      ValueError: If there are not as many labels as examples.
+    """
+    if len(x) != len(y):
+        raise ValueError(
+            f"a record must have one label for each example. Received: {len(x)} examples and "
+            f"{len(y)} labels"
+        )
+    words = np.random.SeedSequence([seed, client_id]).generate_state(2)
+    record = collections.OrderedDict(
+        x=x,
+        y=np.asarray(y, np.int32),
+        client_id=np.int64(client_id),
+        tier=np.int32(tier),
+        seed=words.astype(np.int32),
+    )
+    return tf.data.Dataset.from_tensors(record)
+
+
+def in_round(record: Any, round_num: Any) -> Any:
+    """A record whose seed is of this round, in the graph.
+
+    A client draws other batches in every round, and the same ones when the round is repeated.
+    """
+    seed = tf.random.experimental.stateless_fold_in(record["seed"], round_num)
+    return collections.OrderedDict(record, seed=seed)

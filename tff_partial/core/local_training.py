@@ -1,0 +1,283 @@
+"""The one client loop; algorithms add terms of their own to the objective.
+
+w <- w_0;  v <- 0;  s <- slope
+for each local step:
+    b <- next batch of a shuffle of the client's examples
+    g <- gradient of the mean loss over b at w
+    g <- g + weight_decay * w, of kernels                (weight_decay_on = kernels)
+    g <- g + s                                           (of an algorithm's own terms)
+    g <- g * min(1, clip_norm / |g|)                     (if given; of all of it)
+    g <- g + weight_decay * w, of all parameters         (weight_decay_on = all)
+    v <- momentum * v + g
+    w <- w - eta * v
+    s <- s - pull * eta * v                              (s = slope + pull * (w - w_0))
+return w - w_0
+
+An algorithm's own terms are <slope, w> + pull / 2 * |w - w_0|^2. Their gradient s is moved along
+with w by the same kernel, so that no step has to multiply w anew.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, Callable, Optional, Union
+
+from tff_partial.core import finite, objectives, schedules
+from tff_partial.core.lazy import tf
+from tff_partial.core.model import Model
+from tff_partial.core.part import Part
+
+# The buffers of a model that hold the gradient of an algorithm's own terms.
+SLOPE = "slope"
+# What weight decay acts on.
+DECAYED = ("kernels", "all")
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalTraining:
+    """How a client trains in a round.
+
+    Attributes:
+      steps: Number of local steps (tau); data that run out are reshuffled. Or:
+      epochs: Number of passes over the local data; the last batch of a pass may be smaller.
+      batch_size: Examples in a step.
+      learning_rate: A schedule of the round (eta), or what `schedules.create` takes.
+      momentum: Of local SGD; fresh each round, unless clients keep their models.
+      weight_decay: Factor of w that is added to the gradient.
+      weight_decay_on: `kernels` adds it to the gradient of kernels before clipping, as a Keras
+        regularizer does; `all` to that of every trainable parameter, biases and batch
+        normalization included, after clipping, as PyTorch's SGD does.
+      clip_norm: If given and finite, gradients are scaled to at most this global norm.
+    """
+
+    steps: Optional[int] = None
+    epochs: Optional[int] = None
+    batch_size: int = 32
+    learning_rate: Union[schedules.Schedule, float, str] = 0.1
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    weight_decay_on: str = "kernels"
+    clip_norm: Optional[float] = None
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError(
+                "local training must have either steps or epochs. "
+                f"Received: steps={self.steps}, epochs={self.epochs}"
+            )
+        for name in ("steps", "epochs", "batch_size"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} must be a positive integer. Received: {name}={value}")
+        finite.check_fields(self, may_be_infinite=["clip_norm"])
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must be in [0, 1). Received: momentum={self.momentum}")
+        if self.weight_decay < 0:
+            raise ValueError(
+                f"weight_decay must not be negative. Received: weight_decay={self.weight_decay}"
+            )
+        if self.weight_decay_on not in DECAYED:
+            raise ValueError(
+                f"weight_decay_on must be one of {', '.join(DECAYED)}. "
+                f"Received: weight_decay_on={self.weight_decay_on!r}"
+            )
+        if self.clip_norm is not None and self.clip_norm < schedules.SMALLEST:
+            raise ValueError(
+                f"clip_norm must be a positive float32. Received: clip_norm={self.clip_norm}"
+            )
+        schedules.create(self.learning_rate)
+
+    def schedule(self) -> schedules.Schedule:
+        """eta as a schedule."""
+        return schedules.create(self.learning_rate)
+
+    def rate(self, round_num: Any) -> Any:
+        """eta in a round, as a float32 scalar tensor."""
+        return self.schedule()(round_num)
+
+    def num_steps(self, num_examples: Any) -> Any:
+        """Local steps of a client with so many examples; none without any."""
+        if self.steps is not None:
+            return tf.where(num_examples > 0, self.steps, 0)
+        return self.epochs * ((num_examples + self.batch_size - 1) // self.batch_size)
+
+    def effective_steps(self, num_steps: Any) -> Any:
+        """Return how many gradients the displacement of a round is, float32.
+
+        K steps from v = 0 move the weights by eta times the sum over k < K of
+        (1 - momentum^(K - k)) / (1 - momentum) * g_k, so the displacement over eta and the sum of
+        these factors is a mean of gradients (FedNova's normalisation). K without momentum.
+        """
+        if not self.momentum:
+            return tf.cast(num_steps, tf.float32)
+        num_steps = tf.cast(num_steps, tf.float64)  # near a momentum of 1 digits are lost
+        carried = self.momentum * (1 - self.momentum**num_steps) / (1 - self.momentum)
+        return tf.cast((num_steps - carried) / (1 - self.momentum), tf.float32)
+
+
+class BatchOrder:
+    """Which examples each local step uses: a stateless shuffle, so a round can be repeated.
+
+    In `steps` mode batches are cut from an endless chain of shuffles and always full; in
+    `epochs` mode each shuffle is cut by itself.
+    """
+
+    def __init__(self, local: LocalTraining, num_examples: Any, seed: Any) -> None:
+        self._n, self._size, self._by_epoch = num_examples, local.batch_size, local.steps is None
+        guarded = tf.maximum(num_examples, 1)
+        if self._by_epoch:
+            self._per_epoch = (num_examples + local.batch_size - 1) // local.batch_size
+            num_shuffles = tf.constant(local.epochs)
+        else:
+            wanted = local.steps * local.batch_size  # type: ignore[operator]
+            num_shuffles = (wanted + guarded - 1) // guarded
+        self.num_steps = local.num_steps(num_examples)
+        keys = tf.random.stateless_uniform([num_shuffles, num_examples], seed)
+        self._order = tf.reshape(tf.argsort(keys, axis=1), [-1])
+
+    def indices(self, step: Any) -> Any:
+        """Indices of the examples of a step, int32 [at most batch_size]."""
+        if not self._by_epoch:
+            return self._order[step * self._size : (step + 1) * self._size]
+        epoch_start = (step // self._per_epoch) * self._n
+        start = epoch_start + (step % self._per_epoch) * self._size
+        return self._order[start : tf.minimum(start + self._size, epoch_start + self._n)]
+
+
+class Sgd:
+    """SGD with momentum on a part's variables, by TensorFlow's fused kernels.
+
+    Attributes:
+      slope: The gradient of the algorithm's own terms where the variables are now; empty for none.
+    """
+
+    def __init__(
+        self, model: Model, variables: Sequence[Any], local: LocalTraining, pull: float
+    ) -> None:
+        self._variables, self._momentum, self._pull = variables, local.momentum, float(pull)
+        self._buffers = [model.buffer(v) for v in (variables if local.momentum else ())]
+        self._slopes = [model.buffer(v, SLOPE) for v in (variables if pull else ())]
+        self.slope: Sequence[Any] = self._slopes
+
+    def reset(self, momentum: Sequence[Any] = (), slope: Sequence[Any] = ()) -> None:
+        """Starts from these buffers and this slope, or from zero."""
+        if len(slope) not in (0, len(self._variables)):
+            raise ValueError(
+                f"slope must have {len(self._variables)} tensors, as the part has variables. "
+                f"Received: {len(slope)}"
+            )
+        _assign(self._buffers, momentum)
+        _assign(self._slopes, slope)
+        self.slope = self._slopes or slope
+
+    def apply(self, gradients: Sequence[Any], learning_rate: Any) -> None:
+        if not self._momentum:
+            _descend(self._variables, learning_rate, gradients)
+            _descend(self._slopes, self._pull * learning_rate, gradients)
+            return
+        for v, buffer, g in zip(self._variables, self._buffers, gradients):
+            # The buffer holds -eta * v: the same steps while eta is constant.
+            tf.raw_ops.ResourceApplyKerasMomentum(
+                var=v.handle, accum=buffer.handle, lr=learning_rate, grad=g, momentum=self._momentum
+            )
+        _descend(self._slopes, -self._pull, self._buffers)
+
+
+def _assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
+    zeros = [tf.zeros(variable.shape, variable.dtype) for variable in variables]
+    for variable, value in zip(variables, values or zeros):
+        variable.assign(value, read_value=False)
+
+
+def _descend(variables: Sequence[Any], rate: Any, gradients: Sequence[Any]) -> None:
+    for v, g in zip(variables, gradients):
+        tf.raw_ops.ResourceApplyGradientDescent(
+            var=v.handle, alpha=rate, delta=tf.convert_to_tensor(g)
+        )
+
+
+def backprop(
+    model: Model, variables: Sequence[Any], forward: Callable[[Any], Any], x: Any, y: Any
+) -> tuple[list[Any], Any, Any]:
+    """Gradients of a batch's mean loss; the loss and the logits of each example."""
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(variables)
+        logits = forward(x)
+        losses = model.losses(y, logits)
+        loss = tf.reduce_mean(losses)
+    gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+    return gradients, losses, logits
+
+
+def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> Callable[..., Any]:
+    """Returns the local loop `train(initial_weights, record, learning_rate, ...) -> sums`.
+
+    To be called inside a `tf.function`. It leaves the trained weights in the model's variables
+    and returns the sums of loss, correct predictions and examples over its steps, as float32
+    scalars. The rate may be a function of the step. `slope`, a tensor for each variable of the
+    part, and `pull` are the algorithm's own terms (see above); with a pull, what has become of the
+    slope is left in the model's `SLOPE` buffers. Where a round is run in pieces, `steps` are the
+    first step of a piece and the one after its last, and `momentum` what the piece before left in
+    the model's buffers.
+    """
+    variables = part.variables
+    optimizer = Sgd(model, variables, local, pull)
+    differentiate = part.backprop or functools.partial(backprop, model, variables, part.forward)
+
+    def gradients(x: Any, y: Any) -> tuple[Any, Any]:
+        grads, losses, logits = differentiate(x, y)
+        if local.weight_decay and local.weight_decay_on == "kernels":
+            grads = [
+                _decayed(g, v, local.weight_decay) if _is_kernel(v) else g
+                for g, v in zip(grads, variables)
+            ]
+        if optimizer.slope:
+            grads = [g + s for g, s in zip(grads, optimizer.slope)]
+        if local.clip_norm is not None and math.isfinite(local.clip_norm):
+            grads, _ = tf.clip_by_global_norm(grads, local.clip_norm)
+        if local.weight_decay and local.weight_decay_on == "all":
+            grads = [_decayed(g, v, local.weight_decay) for g, v in zip(grads, variables)]
+        size = tf.cast(tf.shape(y)[0], tf.float32)
+        correct = tf.reduce_sum(objectives.accuracy(y, logits))
+        return grads, tf.stack([tf.reduce_sum(losses), correct, size])
+
+    def train(
+        initial_weights: Any,
+        record: Any,
+        learning_rate: Any,
+        slope: Sequence[Any] = (),
+        steps: Optional[tuple[Any, Any]] = None,
+        momentum: Sequence[Any] = (),
+    ) -> Any:
+        model.assign(initial_weights)
+        optimizer.reset(momentum, slope)
+        by_step = callable(learning_rate)
+        inputs = part.prepare(record)
+        order = BatchOrder(local, tf.shape(record["y"])[0], record["seed"])
+        sums = tf.zeros([3])
+        first, stop = (0, order.num_steps) if steps is None else steps
+        for step in tf.range(first, tf.minimum(stop, order.num_steps)):
+            if model.is_random:
+                model.set_seed(record["seed"] + tf.stack([step + 1, 0]))
+            indices = order.indices(step)
+            x, y = part.batch(inputs, indices), tf.gather(record["y"], indices)
+            grads, step_sums = gradients(x, y)
+            optimizer.apply(grads, learning_rate(step) if by_step else learning_rate)
+            sums += step_sums
+        return collections.OrderedDict(loss=sums[0], correct=sums[1], examples=sums[2])
+
+    return train
+
+
+def _decayed(gradient: Any, variable: Any, weight_decay: float) -> Any:
+    return gradient + weight_decay * variable
+
+
+def _is_kernel(variable: Any) -> bool:
+    # Several models in one graph: kernel, kernel_1, ...
+    return re.search(r"kernel(_\d+)?$", variable.name.split(":")[0]) is not None

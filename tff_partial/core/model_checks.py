@@ -1,0 +1,173 @@
+"""Refuses models that would be trained otherwise than they were written.
+
+Every check is made once, when a `ModelSpec` is built, in a graph that is thrown away.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import Any, Callable
+
+import numpy as np
+
+from tff_partial.core.lazy import tf
+
+_BATCH = 3
+_TERMS = ("_regularizer", "_constraint")
+_WAY_OUT = "wrap it as one block, tf.keras.Sequential([model])"
+
+
+def is_chain(keras_model: Any) -> bool:
+    """Whether it calls its layers one after the other by its very class.
+
+    Raises:
+      ValueError: If it is no Keras model.
+    """
+    if not isinstance(keras_model, tf.keras.Model):
+        raise ValueError(
+            f"create_keras must return a tf.keras.Model. Received: {type(keras_model).__name__}"
+        )
+    sequential = tf.keras.Sequential
+    return isinstance(keras_model, sequential) and type(keras_model).call is sequential.call
+
+
+def check_listed_once(keras_model: Any) -> None:
+    """Raises a ValueError if a Sequential, at any depth, lists a layer twice.
+
+    Unless its first layer has an input shape, Keras leaves the second out without a word.
+    """
+    for model in keras_model._flatten_layers():
+        if not isinstance(model, tf.keras.Sequential):
+            continue
+        # With an input shape it is a graph, and `layers` are without repetition.
+        nodes = [node for depth in getattr(model, "_nodes_by_depth", {}).values() for node in depth]
+        layers = [node.layer for node in nodes] or model._self_tracked_trackables
+        counts = collections.Counter(layer.name for layer in layers)
+        repeated = [f"{name!r} {count} times" for name, count in counts.items() if count > 1]
+        if repeated:
+            raise ValueError(
+                "a Sequential must list each layer once; create it anew, or share it in a "
+                f"functional model as one block. Received: {repeated[0]} in {model.name!r}"
+            )
+
+
+def check_layers(keras_model: Any) -> None:
+    """Raises a ValueError if a layer has terms that local training leaves out.
+
+    These are regularisers, constraints and losses that it adds itself.
+    """
+    for layer in keras_model._flatten_layers():
+        names = {name for name in (*dir(type(layer)), *vars(layer)) if name.endswith(_TERMS)}
+        given = [n for n in sorted(names) if n[0] != "_" and getattr(layer, n, None) is not None]
+        # Not `losses`, which holds those of inner layers too.
+        losses = (*layer._losses, *layer._eager_losses, *layer._callable_losses)
+        given += ["add_loss"] if losses else []
+        own = (*layer._trainable_weights, *layer._non_trainable_weights)
+        given += [f"a constraint of {v.name}" for v in own if getattr(v, "constraint", None)]
+        if given:
+            raise ValueError(
+                "layers must have no regularizers, constraints or losses of their own, which "
+                f"local training does not apply. Received: layer={layer.name!r} with {given[0]}"
+            )
+
+
+def check_shared(blocks: Sequence[Any]) -> None:
+    """Raises a ValueError if two blocks have a variable in common, which would train twice."""
+    owners: dict[int, Any] = {}
+    for block in blocks:
+        for variable in block.variables:
+            other = owners.setdefault(id(variable), block)
+            if other is not block:
+                raise ValueError(
+                    "blocks must not share variables; put the layers that do into one block. "
+                    f"Received: {variable.name!r} in blocks {other.name!r} and {block.name!r}"
+                )
+
+
+def check_chain(
+    keras_model: Any,
+    variables: Sequence[Any],
+    inputs: Any,
+    forward: Callable[[Any, bool], Any],
+    chain: Callable[[Any, bool], Any],
+) -> None:
+    """Raises a ValueError unless the blocks in a row compute what the model computes.
+
+    Both are run on the same random batch with the same random weights, in inference and in training
+    mode. To be called in a graph of its own, whose variables it sets.
+
+    Args:
+      keras_model: The model.
+      variables: Those of its blocks.
+      inputs: A batch for the first block.
+      forward: (Inputs, training) -> what the model makes of it.
+      chain: (Inputs, training) -> what the blocks make of it, one after the other.
+    """
+    unlisted = {id(v) for v in keras_model.variables} - {id(v) for v in variables}
+    if unlisted:
+        raise refused(keras_model, "it has variables that belong to none of its layers")
+    assigned = [v.assign(v + _noise(v, seed)) for seed, v in enumerate(variables) if _is_float(v)]
+
+    @tf.function
+    def outputs(x: Any) -> Any:
+        # Inference first: a call in training mode may move the statistics.
+        return [[run(x, training) for run in (forward, chain)] for training in (False, True)]
+
+    try:
+        found = outputs(inputs)
+        with tf.compat.v1.Session() as session:
+            session.run(tf.compat.v1.global_variables_initializer())
+            session.run(assigned)
+            by_mode = session.run(found)
+    except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
+        raise refused(keras_model, "its layers cannot be called so") from error
+    for mode, (expected, actual) in zip(("inference", "training"), by_mode):
+        if not _is_same(expected, actual):
+            raise refused(
+                keras_model, f"in {mode} mode they compute {_described(actual, expected)}"
+            )
+
+
+def refused(keras_model: Any, why: str) -> ValueError:
+    """The error of a model whose layers in a row are another model."""
+    return ValueError(
+        "a model's layers, one after the other, must compute what the model computes; "
+        f"{_WAY_OUT}. Received: model={keras_model.name!r}: {why}"
+    )
+
+
+def random_batch(shape: Sequence[int], dtype: str) -> Any:
+    """A few examples; integers are 0 and 1, which every vocabulary has."""
+    rng, size = np.random.default_rng(0), (_BATCH, *shape)
+    is_float = np.issubdtype(np.dtype(dtype), np.floating)
+    return tf.constant(rng.normal(size=size) if is_float else rng.integers(0, 2, size), dtype)
+
+
+def _is_float(variable: Any) -> bool:
+    return variable.dtype.is_floating
+
+
+def _noise(variable: Any, seed: int) -> Any:
+    """So that nothing is hidden by a weight that starts as 0 or 1; variances stay positive."""
+    shape, low, high = variable.shape, 0.1, 0.5
+    if len(shape) > 1:
+        high = 1 / np.sqrt(np.prod(shape[:-1]))
+        low = -high
+    return tf.random.stateless_uniform(shape, (seed, 0), low, high, variable.dtype)
+
+
+def _is_same(expected: np.ndarray, actual: np.ndarray) -> bool:
+    if expected.shape != actual.shape:
+        return False
+    atol = 1e-5 * np.abs(expected).max()
+    return np.allclose(actual, expected, rtol=1e-4, atol=atol, equal_nan=True)
+
+
+def _described(actual: np.ndarray, expected: np.ndarray) -> str:
+    if actual.shape != expected.shape:
+        return (
+            f"{list(actual.shape[1:])} values for an example instead of {list(expected.shape[1:])}"
+        )
+    worst = np.argmax(np.abs(actual - expected))
+    return f"{actual.flat[worst]:.4g} instead of {expected.flat[worst]:.4g}"

@@ -1,0 +1,87 @@
+"""Round -> value; a number is a constant schedule.
+
+    value(r) = initial * decay**r                    for r before the first change
+             = change value * decay**(r - change)    from a change on
+    times min(1, (r + step) / warm_up)
+
+Written as text: `0.1` (constant), `0.4,800:0.04,900:0.004` (0.04 from round 800 on),
+`0.1*0.998` (decayed by 0.998 every round), `0.4~5,800:0.04` (rising to 0.4 over the first 5
+rounds). Rounds count from 0. Algorithms that ask for the value of each of the K steps of a round
+do so at round + k/K, step = 1/K: decay, changes and warm-up may lie within a round (`0.4~6.1`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Union
+
+from tff_partial.core import finite
+from tff_partial.core.lazy import tf
+
+# The smallest normal float32; a smaller rate is 0 on some processors.
+SMALLEST = 2.0**-126
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """A positive value for every round.
+
+    Attributes:
+      initial: The value in round 0.
+      changes: Pairs (round, value), rounds ascending: the value from that round on.
+      decay: Factor applied every round since the last change.
+      warm_up: Rounds over which the value rises in proportion; 0 for none.
+    """
+
+    initial: float
+    changes: tuple[tuple[float, float], ...] = ()
+    decay: float = 1.0
+    warm_up: float = 0.0
+
+    def __post_init__(self) -> None:
+        values = [self.initial, self.decay, *(value for _, value in self.changes)]
+        if not all(SMALLEST <= value <= finite.LARGEST for value in values):
+            raise ValueError(f"a schedule must have positive float32 values. Received: {self}")
+        if not 0 <= self.warm_up <= finite.LARGEST:
+            raise ValueError(f"a schedule's warm-up must not be negative. Received: {self}")
+        rounds = [0.0, *(at for at, _ in self.changes)]
+        if any(later <= earlier for earlier, later in zip(rounds, rounds[1:])):
+            raise ValueError(f"a schedule's rounds must be ascending. Received: {self}")
+
+    def __call__(self, round_num: Any, step: float = 1.0) -> Any:
+        """The value in a round, as a float32 scalar tensor (`round_num` may be one too)."""
+        start, value = tf.constant(0.0), tf.constant(self.initial, tf.float32)
+        round_num = tf.cast(round_num, tf.float32)
+        for at, changed in self.changes:
+            start = tf.where(round_num >= at, float(at), start)
+            value = tf.where(round_num >= at, changed, value)
+        if self.warm_up:
+            value *= tf.minimum(1.0, (round_num + step) / self.warm_up)
+        return value * self.decay ** (round_num - start)
+
+
+def create(value: Union[Schedule, float, str]) -> Schedule:
+    """Returns a schedule from a schedule, a number or its text form.
+
+    Raises:
+      ValueError: If the text is none, or a value is not positive.
+    """
+    if isinstance(value, Schedule):
+        return value
+    try:
+        first, *changes = str(value).split(",")
+        first, _, warm_up = first.partition("~")
+        initial, _, decay = first.partition("*")
+        pairs = tuple((float(at), float(to)) for at, to in (c.split(":") for c in changes))
+        return Schedule(
+            float(initial),
+            pairs,
+            float(decay) if decay else 1.0,
+            float(warm_up) if warm_up else 0.0,
+        )
+    except ValueError as error:
+        raise ValueError(
+            "a schedule must be a positive number, 'initial*decay' or 'initial,round:value,...', "
+            "the first with '~warm_up' if it rises. "
+            f"Received: {value!r}"
+        ) from error

@@ -1,0 +1,51 @@
+"""What training costs a client; prints it with `python -m tff_partial.costs`.
+
+model = ModelSpec(create_my_sequential, input_shape=(28, 28, 1))
+for block in costs.measure(model):
+    print(block)
+cut = costs.cut_of("weak", model, batch_size=32)
+print(costs.whole(model, 32), costs.recorded_suffix(model, cut, 32))
+"""
+
+from tff_partial.costs.blocks import BlockCost, measure
+from tff_partial.costs.clients import (
+    ClientCost,
+    average_capacity,
+    backprop_suffix,
+    channels,
+    narrow,
+    prefix,
+    recorded_suffix,
+    whole,
+)
+from tff_partial.costs.cuts import (
+    capacity,
+    capacity_batch,
+    cut_of,
+    deepest_cut,
+    forward_steps,
+    memory,
+    names_capacity,
+    prefix_capacity,
+)
+
+__all__ = [
+    "BlockCost",
+    "ClientCost",
+    "average_capacity",
+    "backprop_suffix",
+    "capacity",
+    "capacity_batch",
+    "channels",
+    "cut_of",
+    "deepest_cut",
+    "forward_steps",
+    "measure",
+    "memory",
+    "names_capacity",
+    "narrow",
+    "prefix",
+    "prefix_capacity",
+    "recorded_suffix",
+    "whole",
+]

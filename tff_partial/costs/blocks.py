@@ -1,0 +1,202 @@
+"""What a block of a model costs: parameters, activations, operations.
+
+Operations are counted as in FedPMT (section V-A), with n neurons, s x s filters and m x m outputs
+of a convolution:
+
+| layer                | forward                     | error signal   | gradient     | a batch    |
+|----------------------|-----------------------------|----------------|--------------|------------|
+| dense, hidden        | n * n_prev + n              | n + n * n_next | n * n_prev   | n * n_prev |
+| dense, else          | n * n_prev + n              | 2 n            | n * n_prev   | n * n_prev |
+| convolution          | n_prev * s^2 * n * m^2      | the same       | the same     | 0          |
+| LSTM, each direction | steps * (4 n (in + n) + 4n) | the same       | the same     | 0          |
+| embedding            | 0                           | 0              | length * dim | 0          |
+
+`hidden` is a dense layer that another dense layer follows. Everything else counts 0, and so do
+layers of unknown kinds, but for their parameters. The rows of LSTM and embedding are not from the
+paper.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, NamedTuple
+
+from tff_partial.core.lazy import tf
+from tff_partial.core.model import ModelSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockCost:
+    """What a block costs; operations and activations are those of one example.
+
+    Attributes:
+      name: The block's name.
+      parameters: Trainable numbers.
+      statistics: Other numbers, such as moving means.
+      activations: Outputs of convolutions and dense layers (but not of a single neuron), 10 numbers
+        for each unit, step and direction of an LSTM.
+      forward: Operations of the forward pass.
+      backward: Operations of the backward pass: error signal and gradient.
+      error: Those of `backward` that pass on the error signal.
+      update: Operations of the weights' update, once a batch.
+      first_half: Operations that run the first half of the words through its forward LSTM.
+    """
+
+    name: str
+    parameters: int
+    statistics: int
+    activations: int
+    forward: int
+    backward: int
+    error: int
+    update: int
+    first_half: int
+
+    @property
+    def halvable(self) -> bool:
+        """Whether it has an LSTM, which can leave out the first half of the words."""
+        return self.first_half > 0
+
+
+class _Call(NamedTuple):
+    """One use of a layer, with the shapes for a batch of one example."""
+
+    layer: Any
+    inputs: Any
+    outputs: Any
+
+
+# (call, the next one or None) -> what it adds to the fields of its block's cost.
+_Rule = Callable[[_Call, Any], dict[str, int]]
+
+
+def measure(model: ModelSpec) -> tuple[BlockCost, ...]:
+    """The costs of each block, computed once for a `ModelSpec`.
+
+    Raises:
+      ValueError: If the shape of a layer's output is not known before it runs.
+    """
+    cache = vars(model)
+    if "_block_costs" not in cache:
+        cache["_block_costs"] = _measure(model)
+    return cache["_block_costs"]
+
+
+def _measure(model: ModelSpec) -> tuple[BlockCost, ...]:
+    with tf.Graph().as_default():
+        built = model.instantiate()
+        calls: list[_Call] = []
+        layers = {id(m): m for block in built.blocks for m in (block, *block.submodules)}
+        for layer in layers.values():
+            if _rule(layer):
+                layer.call = _recorded(layer, calls)
+        # No constant: shapes that depend on the values must stay unknown.
+        example = tf.compat.v1.placeholder(model.input_dtype, [1, *model.input_shape])
+        x = built.preprocess(example)
+        ends = [0]
+        for block in built.blocks:
+            x = built.forward(x, training=False, blocks=[block])
+            ends.append(len(calls))
+        counts = [
+            collections.Counter(_rule(call.layer)(call, following))
+            for call, following in zip(calls, [*calls[1:], None])
+        ]
+        return tuple(
+            _block_cost(block, counts[start:stop])
+            for block, start, stop in zip(built.blocks, ends, ends[1:])
+        )
+
+
+def _recorded(layer: Any, calls: list[_Call]) -> Callable[..., Any]:
+    """The layer's `call`, which also appends to `calls`."""
+    call = layer.call
+
+    @functools.wraps(call)
+    def recorded(inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        outputs = call(inputs, *args, **kwargs)
+        first = [tf.nest.flatten(tensors)[0].shape for tensors in (inputs, outputs)]
+        calls.append(_Call(layer, *first))
+        return outputs
+
+    return recorded
+
+
+def _block_cost(block: Any, counts: Sequence[collections.Counter[str]]) -> BlockCost:
+    numbers = {"parameters": block.trainable_variables, "statistics": block.non_trainable_variables}
+    total = sum(counts, collections.Counter())
+    total.update({key: sum(v.shape.num_elements() for v in vs) for key, vs in numbers.items()})
+    fields = [field.name for field in dataclasses.fields(BlockCost)]
+    return BlockCost(block.name, *(total[field] for field in fields[1:]))
+
+
+def _dense(call: _Call, following: Any) -> dict[str, int]:
+    n_prev, n = call.layer.kernel.shape
+    positions = _size(call, call.outputs) // n
+    hidden = following is not None and isinstance(following.layer, tf.keras.layers.Dense)
+    error = n + n * following.layer.units if hidden else 2 * n
+    return {
+        "activations": positions * n if n > 1 else 0,
+        "forward": positions * (n * n_prev + n),
+        "error": positions * error,
+        "backward": positions * (error + n * n_prev),
+        "update": n * n_prev,
+    }
+
+
+def _convolution(call: _Call, _: Any) -> dict[str, int]:
+    kernels = sum(w.shape.num_elements() for w in call.layer.weights if len(w.shape) > 1)
+    size = _size(call, call.outputs)
+    channels = call.outputs[1 if call.layer.data_format == "channels_first" else -1]
+    return {"activations": size, **_twice_backward(kernels * size // channels)}
+
+
+def _recurrent(call: _Call, _: Any, values: int) -> dict[str, int]:
+    cell = call.layer.cell
+    inputs, gates = cell.kernel.shape
+    steps = _size(call, call.inputs) // inputs
+    step = gates * (inputs + cell.units) + gates
+    return {
+        "activations": steps * cell.units * values,
+        "first_half": 0 if call.layer.go_backwards else steps // 2 * step,
+        **_twice_backward(steps * step),
+    }
+
+
+def _embedding(call: _Call, _: Any) -> dict[str, int]:
+    return {"backward": _size(call, call.outputs)}
+
+
+def _twice_backward(forward: int) -> dict[str, int]:
+    return {"forward": forward, "error": forward, "backward": 2 * forward}
+
+
+def _size(call: _Call, shape: Any) -> int:
+    if shape.num_elements() is None:
+        raise ValueError(
+            "shapes must be known before a layer runs for its costs to be counted. "
+            f"Received: layer={call.layer.name!r}, shape={shape}"
+        )
+    return shape.num_elements()
+
+
+# An LSTM keeps its 4 gates before and after their activation, its cell and its output; the
+# others are counted likewise.
+_RULES: Mapping[str, _Rule] = {
+    "Dense": _dense,
+    **dict.fromkeys(("Conv1D", "Conv2D", "Conv3D"), _convolution),
+    **dict.fromkeys(("DepthwiseConv1D", "DepthwiseConv2D"), _convolution),
+    **dict.fromkeys(("SeparableConv1D", "SeparableConv2D"), _convolution),
+    "LSTM": functools.partial(_recurrent, values=10),
+    "GRU": functools.partial(_recurrent, values=7),
+    "SimpleRNN": functools.partial(_recurrent, values=2),
+    "Embedding": _embedding,
+}
+
+
+def _rule(layer: Any) -> Any:
+    """The rule that counts a layer, None if there is none."""
+    matches = (r for name, r in _RULES.items() if isinstance(layer, getattr(tf.keras.layers, name)))
+    return next(matches, None)

@@ -1,0 +1,59 @@
+"""Which channels of each variable a client shares, for algorithms that share some of every layer's.
+
+Of a layer with m channels these are the first ceil(share * m); the last layer is shared whole. A
+variable's channels are its last axis, where the gates of a recurrent cell stand side by side, each
+with the m channels of the cell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tff_partial.core.lazy import tf
+from tff_partial.core.model import Model
+
+_GATES = {"LSTMCell": 4, "GRUCell": 3}
+
+
+def masks(model: Model, share: float) -> dict[int, np.ndarray]:
+    """id(variable) -> 1.0 for each channel of its last axis that is shared, else 0.0."""
+    gates = {
+        id(variable): count
+        for kind, count in _GATES.items()
+        for cell in model.layers_of(getattr(tf.keras.layers, kind))
+        for variable in cell.variables
+    }
+    whole = {id(variable) for variable in last_layer(model.blocks).variables}
+    return {
+        id(v): _mask(v, 1.0 if id(v) in whole else share, gates.get(id(v), 1))
+        for v in (*model.trainable, *model.statistics)
+    }
+
+
+def count(model: Model, share: float) -> int:
+    """How many numbers a client sends that shares this much."""
+    found = masks(model, share)
+    return sum(
+        int(found[id(v)].sum()) * math.prod(v.shape[:-1])
+        for v in (*model.trainable, *model.statistics)
+    )
+
+
+def last_layer(layers: Sequence[Any]) -> Any:
+    """The last layer that has variables; inside of a model, the last of its layers."""
+    last = next(layer for layer in reversed(layers) if layer.variables)
+    inner = [layer for layer in getattr(last, "layers", ()) if layer.variables]
+    return last_layer(inner) if inner else last
+
+
+def _mask(variable: Any, share: float, gates: int) -> np.ndarray:
+    if not variable.shape.rank:
+        return np.ones([], np.float32)
+    channels = variable.shape[-1] // gates
+    # 0.55 * 100 is 55.00000000000001 in floating point.
+    kept = np.arange(channels) < math.ceil(round(share * channels, 9))
+    return np.tile(kept, gates).astype(np.float32)

@@ -1,0 +1,1 @@
+"""The federated processes that algorithms fill in."""

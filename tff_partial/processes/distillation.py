@@ -1,0 +1,147 @@
+"""Ensemble distillation on the server (FedDF), after the clients' mean.
+
+Lin et al., Ensemble distillation for robust model fusion in federated learning, 2020, as Wang et
+al. (FedDSE, section 7.6) combine it with sub-models. With U the server's unlabelled examples:
+
+    every client k:  z_k <- logits of its trained model on U
+    server:          w   <- w + mean of the clients' updates
+                     z   <- mean of z_k
+                     for each distillation step, with a batch b of U:
+                         w <- Adam step of KL(softmax(z_b), softmax(logits of w on b))
+
+A model with one logit has sigmoids in place of the softmax.
+
+Clients send their logits on U, which is what the server would compute from their models.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Any, Callable
+
+import numpy as np
+
+from tff_partial.core.lazy import tf, tff
+from tff_partial.core.model import Model, ModelSpec
+
+_BATCH = 128
+
+
+@dataclasses.dataclass(frozen=True)
+class Distillation:
+    """How the server distils.
+
+    Attributes:
+      examples: U, as clients hold theirs [n, ...].
+      steps: Distillation steps after every round.
+      learning_rate: Of Adam.
+    """
+
+    examples: np.ndarray
+    steps: int = 50
+    learning_rate: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if not len(self.examples):
+            raise ValueError("distillation must have examples of the server. Received: 0 examples")
+
+
+def build_logits(model: Model, examples: np.ndarray) -> Callable[[], Any]:
+    """Returns a function that computes the logits of the model's present weights, batch by batch.
+
+    Batch normalisation that tracks no statistics takes those of the batch.
+    """
+
+    def logits() -> Any:
+        x = tf.constant(examples)
+        found = []
+        with model.batch_statistics(static_only=True):
+            for start in range(0, len(examples), _BATCH):
+                batch = model.preprocess(x[start : start + _BATCH])
+                found.append(model.forward(batch, training=False))
+        return tf.concat(found, 0)
+
+    return logits
+
+
+def build_finalizer(model: ModelSpec, distillation: Distillation, classes: int) -> Any:
+    """A `FinalizerProcess` of an update that has `weights` and `logits`.
+
+    Its state is the number of rounds, from which the order of the examples follows.
+    """
+    update_type = tff.StructWithPythonType(
+        [
+            ("weights", model.weights_type),
+            ("logits", tff.TensorType(np.float32, [len(distillation.examples), classes])),
+        ],
+        collections.OrderedDict,
+    )
+
+    @tff.tensorflow.computation(model.weights_type, update_type, np.int32)
+    def apply_update(weights: Any, update: Any, round_num: Any) -> Any:
+        student = model.instantiate()
+        distil = _build_steps(student, distillation)
+
+        @tf.function
+        def run(weights: Any, update: Any, round_num: Any) -> Any:
+            student.assign(tf.nest.map_structure(tf.add, weights, update["weights"]))
+            # Without a contributor the mean is 0: nothing to learn from.
+            if tf.reduce_any(tf.not_equal(update["logits"], 0.0)):
+                distil(update["logits"], round_num)
+            return tf.nest.map_structure(lambda v: v.read_value(), student.weights)
+
+        return run(weights, update, round_num), round_num + 1
+
+    @tff.federated_computation
+    def initialize() -> Any:
+        return tff.federated_value(0, tff.SERVER)
+
+    @tff.federated_computation(
+        initialize.type_signature.result,
+        tff.FederatedType(model.weights_type, tff.SERVER),
+        tff.FederatedType(update_type, tff.SERVER),
+    )
+    def next_fn(round_num: Any, weights: Any, update: Any) -> Any:
+        new = tff.federated_map(apply_update, (weights, update, round_num))
+        return tff.templates.MeasuredProcessOutput(
+            new[1], new[0], tff.federated_value((), tff.SERVER)
+        )
+
+    return tff.learning.templates.FinalizerProcess(initialize, next_fn)
+
+
+def _build_steps(student: Model, distillation: Distillation) -> Callable[[Any, Any], None]:
+    """The server's loop on the student's variables."""
+    optimizer = tff.learning.optimizers.build_adam(distillation.learning_rate)
+    examples, variables = distillation.examples, tuple(student.trainable)
+    size = min(_BATCH, len(examples))
+
+    def gradients(x: Any, ensemble: Any) -> Any:
+        with tf.GradientTape() as tape:
+            logits = student.forward(student.preprocess(x), training=True)
+            loss = tf.reduce_mean(_cross_entropy(ensemble, logits))
+        return tuple(tape.gradient(loss, variables))
+
+    def distil(ensemble: Any, round_num: Any) -> None:
+        x = tf.constant(examples)
+        specs = tuple(tf.TensorSpec(v.shape, v.dtype) for v in variables)
+        state = optimizer.initialize(specs)
+        for step in tf.range(distillation.steps):
+            student.set_seed(tf.stack([round_num, step]))
+            keys = tf.random.stateless_uniform([len(examples)], tf.stack([round_num, step]))
+            batch = tf.argsort(keys)[:size]
+            found = gradients(tf.gather(x, batch), tf.gather(ensemble, batch))
+            values = tuple(v.read_value() for v in variables)
+            state, values = optimizer.next(state, values, found)
+            for variable, value in zip(variables, values):
+                variable.assign(value, read_value=False)
+
+    return distil
+
+
+def _cross_entropy(teacher: Any, student: Any) -> Any:
+    """Of each example, from logits [n, classes] of both."""
+    if teacher.shape[-1] == 1:
+        return tf.nn.sigmoid_cross_entropy_with_logits(tf.sigmoid(teacher), student)
+    return tf.nn.softmax_cross_entropy_with_logits(tf.nn.softmax(teacher), student)

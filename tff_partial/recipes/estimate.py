@@ -1,0 +1,173 @@
+"""`--dry_run`: a recipe's runs and how long they take on this machine.
+
+    seconds = rounds * (clients * steps * step * share + evaluation)
+
+A step is timed with the run's model, width and batch size, on random examples, with the threads of
+the default runtime, and divided by its cores, which train clients side by side. The share is what a
+client of the algorithm costs of a whole model's operations, over the tiers; an evaluation is a
+forward pass through the test set, a third of a step for each batch. Start, tracing and what lies
+between clients are not in it: a real run takes longer, small models by much.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import tasks
+from tasks import partition as partitions
+from tff_partial.core.lazy import tf, tff
+from tff_partial.costs import rounds
+from tff_partial.experiments import config
+from tff_partial.recipes import outcome
+from tff_partial.recipes import plan as recipe_plan
+
+_STEPS, _REPEATS = 2, 3
+_FORWARD = 1 / 3  # of a step
+_GENERATED = (5_000, 1_000)  # examples of a generated task, roughly
+# Training and test examples of the real sets, which need not be there; writers of FEMNIST.
+_SIZES = {
+    "imdb": (25_000, 25_000),
+    "cifar10": (50_000, 10_000),
+    "cifar100": (50_000, 10_000),
+    "femnist": (671_585, 77_483),
+    "emnist": (240_000, 40_000),
+    "mnist": (60_000, 10_000),
+    "fashion_mnist": (60_000, 10_000),
+    "svhn": (604_388, 26_032),
+}
+_NEXT_COHORT_TRAINS = ("fedumf", "fedumf_feddc")
+_WRITERS = {False: 3400, True: 100}  # whether embedded
+
+
+def table(plan: recipe_plan.Plan) -> str:
+    """A run a line, with its minutes."""
+    from tff_partial import runtime
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    runtime.configure("in_process")
+    lines = [("run", "algorithm", "rounds", "clients", "data", "minutes")]
+    total, steps = 0.0, StepTimes()
+    for run in plan.runs:
+        settings = run.experiment.settings
+        minutes = 0.0 if outcome.is_finished(run) else seconds(run, steps) / 60
+        total += minutes
+        clients = f"{settings.clients_per_round} of {settings.clients}"
+        data = f"{run.experiment.task.name}{' (embedded)' if run.is_embedded else ''}"
+        left = f"{minutes:.1f}" if minutes else "finished"
+        lines.append((run.name, run.experiment.algo, str(run.rounds), clients, data, left))
+    head = f"{plan.recipe.name}: {len(plan.runs)} runs, about {total / 60:.1f} hours here\n"
+    return f"{head}\n{outcome.aligned(lines)}"
+
+
+class StepTimes:
+    """Models and the times of their steps, each made once."""
+
+    def __init__(self) -> None:
+        self._found: dict[Any, tuple[Any, float]] = {}
+
+    def get(self, run: recipe_plan.Run, data: Any) -> tuple[Any, float]:
+        """The model of a run and the seconds of a step of it."""
+        settings, normalization = run.experiment.settings, run.experiment.normalization
+        names = ("model", "width", "batch_size")
+        key = (run.experiment.task.name, normalization, *(getattr(settings, n) for n in names))
+        if key not in self._found:
+            model = config.create_model(run.experiment, data)
+            self._found[key] = model, step_seconds(model, settings.batch_size)
+        return self._found[key]
+
+
+def seconds(run: recipe_plan.Run, times: StepTimes) -> float:
+    """What is estimated for a run."""
+    settings = run.experiment.settings
+    train, test = sizes(run.experiment.task, run.is_embedded)
+    size = _client_size(run, train)
+    data = inputs(run.experiment.task, run.is_embedded)
+    data.client_size, data.num_clients = (lambda client: size), settings.clients
+    model, step = times.get(run, data)
+    local = config.create_params(run.experiment).local
+    steps = local.steps or local.epochs * -(-size // local.batch_size)
+    training = settings.clients_per_round * steps * step * _share(run.experiment, model, data)
+    evaluation = _FORWARD * step * test / settings.batch_size / settings.eval_every
+    return run.total_rounds * (training + evaluation)
+
+
+def _share(experiment_: config.Experiment, model: Any, data: Any) -> float:
+    """What an average client's round costs of one that trains the whole model."""
+    accounts = config.create_accounts(experiment_, model, data, rounds.Devices())
+    participants = config.participants(experiment_)
+    ids = np.arange(experiment_.settings.clients) if participants is None else participants
+    share = np.mean([accounts.seconds(int(i)) for i in ids]) / rounds.Devices().full_seconds
+    return float(share) * (2 if experiment_.algo in _NEXT_COHORT_TRAINS else 1)
+
+
+def sizes(task: Any, is_embedded: bool) -> tuple[int, int]:
+    """Training and test examples."""
+    return _embedded(task.name).sizes if is_embedded else _SIZES.get(task.name, _GENERATED)
+
+
+def inputs(task: Any, is_embedded: bool) -> Any:
+    """What a model needs to know of the data; embedded ones may have another shape."""
+    data = recipe_plan.inputs_of(task)
+    if is_embedded:
+        data.input_shape = _embedded(task.name).input_shape
+    return data
+
+
+class _Embedded(NamedTuple):
+    sizes: tuple[int, int]
+    input_shape: tuple[int, ...]
+
+
+@functools.cache
+def _embedded(name: str) -> _Embedded:
+    load = tasks.TASKS[name].load_embedded
+    if load is None:
+        raise ValueError(f"task must have embedded data. Received: task={name!r}")
+    arrays = load(0)
+    return _Embedded((len(arrays.train_y), len(arrays.test_y)), arrays.train_x.shape[1:])
+
+
+def _client_size(run: recipe_plan.Run, train: int) -> int:
+    """Examples of an average client."""
+    settings = run.experiment.settings
+    name, arguments = partitions.parse(settings.partition)
+    if name == "natural":
+        return train * (arguments or (1,))[0] // _WRITERS[run.is_embedded]
+    sized = {"iid": 0, "classes": 1, "bootstrap": 0}.get(name, 9)
+    if len(arguments) > sized:
+        return int(arguments[sized])
+    return max(1, (settings.train_examples or train) // settings.clients)
+
+
+def step_seconds(model: Any, batch_size: int) -> float:
+    """The time of a local step for each client, on all cores."""
+    from tff_partial.core import local_training
+    from tff_partial.layers import parts
+
+    rng = np.random.default_rng(0)
+    kind = np.dtype(model.input_dtype)
+    x = rng.integers(0, 200, (batch_size, *model.input_shape)).astype(kind)
+    record = {
+        "x": tf.constant(x),
+        "y": tf.zeros([batch_size], tf.int32),
+        "seed": tf.constant([0, 0], tf.int32),
+    }
+    instance = model.instantiate()
+    local = local_training.LocalTraining(steps=_STEPS, batch_size=batch_size, learning_rate=1e-4)
+    train = tf.function(local_training.build(instance, parts.everything(instance), local))
+    weights = tff.learning.models.ModelWeights(
+        [tf.constant(v.numpy()) for v in instance.trainable],
+        [tf.constant(v.numpy()) for v in instance.statistics],
+    )
+    train(weights, record, tf.constant(1e-4))
+    times = []
+    for _ in range(_REPEATS):
+        started = time.perf_counter()
+        train(weights, record, tf.constant(1e-4))["loss"].numpy()
+        times.append(time.perf_counter() - started)
+    return min(times) / _STEPS / (os.cpu_count() or 1)

@@ -1,0 +1,229 @@
+"""Runs a recipe: every run is a process of its own, so that runs are parallel and can be killed.
+
+A run that is finished is skipped, one that was stopped goes on from its checkpoint, one that
+another process is still working on is waited for: a run holds a lock on its log as long as it
+lives. When this process is killed, its runs are told to stop. A run that fails is reported at the
+end.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import fcntl
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any, Optional
+
+from tff_partial.recipes import document, exact
+from tff_partial.recipes import outcome as recipe_results
+from tff_partial.recipes import plan as recipe_plan
+from tff_partial.system import children
+
+_POLL_SECONDS, _REFRESH_SECONDS = 0.2, 5.0
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def main(
+    options: recipe_plan.Options, build: recipe_plan.Build, jobs: int = 1, dry_run: bool = False
+) -> int:
+    """Runs a recipe and prints what came out; returns the exit code.
+
+    Raises:
+      ValueError: If the input is wrong; nothing has been written then.
+    """
+    plan = recipe_plan.create(options, build)
+    if plan.recipe.kind == "exact":
+        print(exact.show(plan, write=not dry_run))
+        return 0
+    if dry_run:
+        from tff_partial.recipes import estimate
+
+        print(estimate.table(plan))
+        return 0
+    _fetch_data(plan, options)
+    document.write(plan.folder, plan.document)
+    say(f"{plan.recipe.name}: {len(plan.runs)} runs; results in {plan.folder}")
+    outcome = run_all(plan.runs, jobs)
+    is_analysis = plan.recipe.kind == "analysis"
+    print((recipe_results.similarities if is_analysis else recipe_results.table)(plan))
+    diverged = {run.name: recipe_results.diverged_at(run) for run in plan.runs}
+    diverged = {name: round_num for name, round_num in diverged.items() if round_num}
+    for name, reason in outcome.failed:
+        if name not in diverged:
+            say(f"failed: {name}: {reason}")
+    for name, round_num in diverged.items():
+        say(f"diverged: {name}: in round {round_num}; it is not run again")
+    if outcome.signal:
+        say("stopped; start again with the same flags to go on")
+        return 128 + outcome.signal
+    return 1 if outcome.failed or diverged else 0
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _fetch_data(plan: recipe_plan.Plan, options: recipe_plan.Options) -> None:
+    """Downloads once what several runs would download at the same time."""
+    folder = options.given.get("data_dir")
+    wanted = {run.experiment.task.name: run for run in plan.runs if not run.is_embedded}
+    for run in wanted.values():
+        task = run.experiment.task
+        if task.generate is None and not task.is_prepared(folder):
+            task.load_real(folder)
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What happened: runs that failed, with the reason, and the signal that ended it, or 0."""
+
+    failed: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    signal: int = 0
+
+
+def run_all(runs: Sequence[recipe_plan.Run], jobs: int) -> Outcome:
+    """Runs what is not finished, `jobs` at a time, with one bar for the rounds of all."""
+    outcome, bar = Outcome(), _Progress(runs)
+    waiting = collections.deque(run for run in runs if not recipe_results.is_finished(run))
+    running: dict[str, tuple[recipe_plan.Run, subprocess.Popen]] = {}
+    with _Signals(running) as signals, bar:
+        while running or (waiting and not signals.received):
+            for _ in range(0 if signals.received else min(jobs - len(running), len(waiting))):
+                run = waiting.popleft()
+                process = _start(run, jobs)
+                if process is not None:
+                    running[run.name] = run, process
+                elif not recipe_results.is_finished(run):
+                    waiting.append(run)
+            time.sleep(_POLL_SECONDS)
+            bar.update(list(running))
+            for name, (run, process) in list(running.items()):
+                code = process.poll()
+                if code is None:
+                    continue
+                del running[name]
+                if code and not signals.received:
+                    reason = f"exit code {code}, {_last_line(run.log)} (see {run.log})"
+                    outcome.failed.append((name, reason))
+        outcome.signal = signals.received
+    return outcome
+
+
+def _start(run: recipe_plan.Run, jobs: int) -> Optional[subprocess.Popen]:
+    """Starts a run; None if there is nothing to start, as another process works on it or has."""
+    run.log.parent.mkdir(parents=True, exist_ok=True)
+    with open(run.log, "ab") as log:
+        try:
+            # The run inherits the lock and holds it until it ends, whatever becomes of us.
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        if recipe_results.is_finished(run):
+            return None
+        return subprocess.Popen(
+            children.command([sys.executable, *_arguments(run, jobs)], signal.SIGTERM),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # Control-C at the terminal is for this process, which then stops its runs.
+            start_new_session=True,
+        )
+
+
+def _arguments(run: recipe_plan.Run, jobs: int) -> list[str]:
+    """What python is given; runs that are parallel share the cores."""
+    first, *rest = run.arguments
+    if first.startswith("-"):  # -m and a module
+        return [first, *rest]
+    if jobs > 1 and not any(re.match("--(runtime|client_parallelism)=", word) for word in rest):
+        rest.append(f"--client_parallelism={max(1, (os.cpu_count() or 1) // jobs)}")
+    return [str(_ROOT / first), *rest]
+
+
+def _last_line(log: pathlib.Path) -> str:
+    lines = [line.strip() for line in re.split(r"[\r\n]+", log.read_text(errors="replace"))]
+    return next((line for line in reversed(lines) if line), "no output")
+
+
+class _Progress:
+    """One bar for the rounds of all runs; those of earlier starts do not count for the time."""
+
+    def __init__(self, runs: Sequence[recipe_plan.Run]) -> None:
+        self._runs = runs
+        self._done = {run.name: _rounds_done(run) for run in runs}
+        self._shown = 0.0
+
+    def __enter__(self) -> _Progress:
+        import tqdm
+
+        total, done = sum(run.total_rounds for run in self._runs), sum(self._done.values())
+        self._bar = tqdm.tqdm(total=total, initial=done, unit="round", dynamic_ncols=True)
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        self.update([run.name for run in self._runs])
+        self._bar.close()
+
+    def update(self, running: Sequence[str]) -> None:
+        for run in self._runs:
+            if run.name in running:
+                self._done[run.name] = _rounds_done(run)
+        done, now = sum(self._done.values()), time.monotonic()
+        if done == self._bar.n and now - self._shown < _REFRESH_SECONDS:
+            return
+        self._shown = now
+        finished = sum(self._done[run.name] >= run.total_rounds for run in self._runs)
+        names = ", ".join(running) if len(running) < len(self._runs) else ""
+        self._bar.set_postfix_str(f"{finished}/{len(self._runs)} runs; {names}", refresh=False)
+        if done == self._bar.n:
+            self._bar.refresh()  # an update by 0 would count for the estimate of the time left
+        else:
+            # A run that goes on repeats what followed its checkpoint: the bar may go back.
+            self._bar.update(done - self._bar.n)
+
+
+def _rounds_done(run: recipe_plan.Run) -> int:
+    if recipe_results.is_finished(run):
+        return run.total_rounds
+    folders = [run.folder / scheme for scheme in run.schemes] or [run.folder]
+    return sum(_rows(folder / "metrics.csv") for folder in folders)
+
+
+def _rows(path: pathlib.Path) -> int:
+    """Of a CSV, without its head; 0 if there is none."""
+    try:
+        with open(path) as file:
+            return max(0, sum(1 for _ in file) - 1)
+    except OSError:
+        return 0
+
+
+class _Signals:
+    """Passes SIGINT and SIGTERM on to the runs, which finish their round, and remembers it."""
+
+    def __init__(self, running: dict[str, tuple[Any, subprocess.Popen]]) -> None:
+        self.received = 0
+        self._running, self._previous = running, dict[int, Any]()
+
+    def __enter__(self) -> _Signals:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._previous[number] = signal.signal(number, self._pass_on)
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _pass_on(self, number: int, frame: Optional[FrameType]) -> None:
+        self.received = number
+        say("\nstopping after the rounds under way; once more stops at once")
+        for _, process in list(self._running.values()):
+            process.send_signal(number)

@@ -1,0 +1,5 @@
+"""Errors of the runtimes."""
+
+
+class WorkersLostError(RuntimeError):
+    """No worker is left that could run the computation."""

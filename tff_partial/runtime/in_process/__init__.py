@@ -1,0 +1,1 @@
+"""Runs TFF computations in this process, with the installed TensorFlow."""

@@ -1,0 +1,1 @@
+"""How similar clients' models are: figures 1 and 3 of EmbracingFL."""

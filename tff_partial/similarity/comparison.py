@@ -1,0 +1,159 @@
+"""How similar the clients' local models see the same examples, block by block.
+
+For each batch of held-out examples, each client's model gives the output of every block; the SVCCA
+of two clients is the mean over the batches (svcca.py). A row of metrics.csv gets the maximum over
+all pairs of clients, which is what EmbracingFL's figures show, and the mean.
+
+Batch-norm statistics of synchronised layers are averaged before. Training uses the statistics of
+its batches, and a moving average is linear in what goes into it, so this is the same as averaging
+them at every synchronisation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tff_partial.core.lazy import tf
+from tff_partial.core.model import ModelSpec
+from tff_partial.processes.averaging import AveragingProcess
+from tff_partial.similarity import svcca
+
+MAXIMUM, MEAN, CLIENTS = "svcca_max_", "svcca_mean_", "svcca_clients"
+
+
+class Comparison:
+    """Compares clients' models on the same examples.
+
+    Args:
+      spec: The model.
+      batches: Held-out examples as clients hold them, [n, ...] each.
+      synchronised: Which batch-norm statistics are synchronised, `synchronisation.Shares`.
+      vectors: Singular vectors of SVCCA.
+
+    Attributes:
+      blocks: Names of the blocks.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        batches: Sequence[np.ndarray],
+        synchronised: np.ndarray,
+        vectors: int = svcca.VECTORS,
+    ) -> None:
+        self._model = model = spec.instantiate()
+        self._batches, self._synchronised, self._vectors = batches, synchronised, vectors
+        self.blocks = [block.name for block in model.blocks]
+
+        @tf.function(input_signature=[tf.TensorSpec([None, *spec.input_shape], spec.input_dtype)])
+        def activations(x: Any) -> Any:
+            x, found = model.preprocess(x), []
+            for block in model.blocks:
+                x = model.forward(x, training=False, blocks=[block])
+                found.append(x)
+            return found
+
+        self._activations = activations
+
+    def add_to(self, process: AveragingProcess) -> None:
+        """Adds `columns` to what the round loop measures in rounds that are evaluated."""
+        before = process.measure
+
+        def measure(output: Any) -> dict[str, Any]:
+            values = [client["value"] for client in output.client_states]
+            return {**before(output), **self.columns(values)}
+
+        process.measure = measure
+
+    def columns(self, values: Sequence[Any]) -> dict[str, float]:
+        """What a row of metrics.csv gets.
+
+        Args:
+          values: What clients keep, with `parameters` and `statistics`.
+
+        Returns:
+          For each block the maximum and the mean over pairs of clients, and how many clients were
+          compared: a model whose activations are not finite is left out. NaN without a pair.
+        """
+        matrices = self.pairs(values)
+        compared = np.isfinite(matrices).any(axis=(0, 2))
+        found: dict[str, float] = {CLIENTS: float(compared.sum())}
+        above = np.triu_indices(int(compared.sum()), 1)
+        for name, matrix in zip(self.blocks, matrices):
+            pairs = matrix[compared][:, compared][above]
+            found[MAXIMUM + name] = float(pairs.max()) if pairs.size else math.nan
+            found[MEAN + name] = float(pairs.mean()) if pairs.size else math.nan
+        return found
+
+    def pairs(self, values: Sequence[Any]) -> np.ndarray:
+        """The similarity of every two clients [blocks, clients, clients].
+
+        NaN for a client whose activations are not finite.
+        """
+        statistics = self._averaged([np.asarray(value["statistics"]) for value in values])
+        models = [(np.asarray(v["parameters"]), s) for v, s in zip(values, statistics)]
+        total = np.zeros((len(self.blocks), len(models), len(models)))
+        for batch in self._batches:
+            # Of all clients a batch at a time: this is what takes memory.
+            found = [self._directions(*model, batch) for model in models]
+            finite = np.flatnonzero([bool(bases) for bases in found])
+            of_batch = np.full_like(total, math.nan)
+            for matrix, bases in zip(of_batch, zip(*(found[i] for i in finite))):
+                matrix[np.ix_(finite, finite)] = svcca.pairwise(bases)
+            total += of_batch
+        return total / len(self._batches)
+
+    def _averaged(self, statistics: Sequence[np.ndarray]) -> np.ndarray:
+        mean = np.mean(statistics, axis=0, dtype=np.float64).astype(np.float32)
+        return np.where(self._synchronised, mean, np.stack(statistics))
+
+    def _directions(
+        self, parameters: np.ndarray, statistics: np.ndarray, batch: np.ndarray
+    ) -> list[np.ndarray]:
+        """Of each block; empty if the activations are not finite."""
+        self._assign(parameters, statistics)
+        found = [output.numpy() for output in self._activations(tf.constant(batch))]
+        if not all(np.isfinite(output).all() for output in found):
+            return []
+        return [svcca.directions(output, self._vectors) for output in found]
+
+    def _assign(self, parameters: np.ndarray, statistics: np.ndarray) -> None:
+        for variables, vector in (
+            (self._model.trainable, parameters),
+            (self._model.statistics, statistics),
+        ):
+            ends = np.cumsum([math.prod(v.shape) for v in variables]).astype(int)
+            for variable, part in zip(variables, np.split(vector, ends)):
+                variable.assign(part.reshape(variable.shape))
+
+
+def draw_batches(x: np.ndarray, count: int, examples: int, seed: int) -> list[np.ndarray]:
+    """So many batches of different held-out examples, drawn at random.
+
+    Raises:
+      ValueError: If there are not enough.
+    """
+    if not 1 <= count * examples <= len(x):
+        raise ValueError(
+            f"batches * examples must be from 1 to {len(x)}, the held-out examples. "
+            f"Received: batches={count}, examples={examples}"
+        )
+    order = np.random.default_rng([seed, 0x5CCA]).permutation(len(x))[: count * examples]
+    return list(x[order].reshape(count, examples, *x.shape[1:]))
+
+
+def check_clients(data: Any) -> None:
+    """Raises a ValueError if a client of `tasks.FederatedData` has no examples.
+
+    Two clients that do not train would be the most similar pair.
+    """
+    empty = sum(data.client_size(i) == 0 for i in range(data.num_clients))
+    if empty:
+        raise ValueError(
+            "every client must have examples to be compared. "
+            f"Received: {empty} of {data.num_clients} clients without"
+        )

@@ -1,0 +1,1 @@
+"""Models with fewer channels, and which channels a client keeps."""

@@ -1,0 +1,120 @@
+"""A sub-model's weights out of the full ones, and back: a pair of pure functions.
+
+    extract(w, kept)    the rows and columns of the channels that are kept
+    restore(d, kept)    d where it came from and 0 elsewhere; and 1 there, 0 elsewhere
+
+`kept` has for each channel group the indices that are kept, int32 [k], or None for all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Callable, Optional
+
+from tff_partial.core.lazy import tf
+from tff_partial.submodels.groups import Channels
+from tff_partial.submodels.layer_rules import CLASSES, Axis
+
+Kept = Sequence[Any]
+
+
+def _unconverted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keeps AutoGraph away: there is nothing to convert, and it would take seconds a sub-model."""
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        return tf.autograph.experimental.do_not_convert(function)(*args)
+
+    return call
+
+
+@_unconverted
+def extract(channels: Channels, values: Sequence[Any], kept: Kept) -> list[Any]:
+    """The part of each value (one for each variable) that belongs to channels that are kept."""
+    indices = _by_axis(channels, lambda axis: _indices(channels, axis, kept))
+    return [_gathered(v, [indices[a] for a in axes]) for v, axes in zip(values, channels.axes)]
+
+
+@_unconverted
+def restore(
+    channels: Channels, values: Sequence[Any], kept: Kept, classes: Any = None
+) -> tuple[list[Any], list[Any]]:
+    """Puts the part of each value back to where `extract` took it.
+
+    Args:
+      channels: The model's channel groups.
+      values: What `extract` returned, or the like.
+      kept: The channels.
+      classes: 1.0 for each class that counts, else 0.0; all count by default.
+
+    Returns:
+      The values in full size, 0 elsewhere; and their weights, 1 where they are and 0 elsewhere,
+      of size 1 along axes that are not sliced.
+    """
+    places = _by_axis(channels, lambda axis: _places(channels, axis, kept))
+    masks = _by_axis(channels, lambda axis: _mask(channels, axis, kept, classes))
+    full = [_spread(v, [places[a] for a in axes]) for v, axes in zip(values, channels.axes)]
+    return full, [_weight([masks[a] for a in axes]) for axes in channels.axes]
+
+
+def _by_axis(channels: Channels, function: Callable[[Any], Any]) -> dict[Any, Any]:
+    """Axis -> what the function makes of it, once for all variables that have such an axis."""
+    return {axis: function(axis) for axis in {a: None for axes in channels.axes for a in axes}}
+
+
+def _gathered(value: Any, indices: Sequence[Any]) -> Any:
+    for i, of_axis in enumerate(indices):
+        if of_axis is not None:
+            value = tf.gather(value, of_axis, axis=i)
+    return value
+
+
+def _spread(value: Any, places: Sequence[Any]) -> Any:
+    for i, of_axis in enumerate(places):
+        if of_axis is not None:
+            padding = [[0, int(j == i)] for j in range(len(places))]
+            value = tf.gather(tf.pad(value, padding), of_axis, axis=i)
+    return value
+
+
+def _weight(masks: Sequence[Any]) -> Any:
+    weight = tf.ones([1] * len(masks))
+    for i, mask in enumerate(masks):
+        if mask is not None:
+            weight *= tf.reshape(mask, [-1 if j == i else 1 for j in range(len(masks))])
+    return weight
+
+
+def _places(channels: Channels, axis: Optional[Axis], kept: Kept) -> Any:
+    """Where each channel of an axis is among those kept; others are read from a slice after."""
+    indices = _indices(channels, axis, kept)
+    if axis is None or indices is None:
+        return None
+    count, size = tf.size(indices), axis.repeat * channels.groups[axis.group].size
+    return tf.tensor_scatter_nd_update(
+        tf.fill([size], count), indices[:, tf.newaxis], tf.range(count)
+    )
+
+
+def _mask(channels: Channels, axis: Optional[Axis], kept: Kept, classes: Any) -> Any:
+    """1.0 for what is kept along an axis, else 0.0; None if the axis is not sliced."""
+    if axis is None or (axis.group == CLASSES and classes is None):
+        return None
+    if axis.group == CLASSES:
+        return tf.tile(classes, [axis.repeat])
+    size = axis.repeat * channels.groups[axis.group].size
+    indices = _indices(channels, axis, kept)
+    if indices is None:
+        return tf.ones([size])
+    return tf.tensor_scatter_nd_update(
+        tf.zeros([size]), indices[:, tf.newaxis], tf.ones_like(indices, tf.float32)
+    )
+
+
+def _indices(channels: Channels, axis: Optional[Axis], kept: Kept) -> Any:
+    """What is kept along an axis; None for everything."""
+    if axis is None or axis.group == CLASSES or kept[axis.group] is None:
+        return None
+    starts = tf.range(axis.repeat) * channels.groups[axis.group].size
+    return tf.reshape(starts[:, tf.newaxis] + kept[axis.group], [-1])

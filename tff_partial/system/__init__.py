@@ -1,0 +1,1 @@
+"""Files, locks, temporary folders and child processes."""
