@@ -1,0 +1,48 @@
+"""Names for what functions pass to each other.
+
+They are for annotations. Importing this module imports neither TensorFlow nor TFF.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Callable, Union
+
+import numpy as np
+from typing_extensions import TypeAlias
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    import tensorflow_federated as tff
+
+Array: TypeAlias = np.ndarray
+Tensor: TypeAlias = "tf.Tensor"
+Variable: TypeAlias = "tf.Variable"
+Structure: TypeAlias = Any
+"""Tensors in nested tuples, lists and mappings, as `tf.nest` takes them."""
+
+KerasModel: TypeAlias = "tf.keras.Model"
+Layer: TypeAlias = "tf.keras.layers.Layer"
+"""A Keras layer; a block of a model is one."""
+
+Record: TypeAlias = Mapping[str, Tensor]
+"""A client's data as a process receives it (`core.client_data`)."""
+
+ClientDataset: TypeAlias = "tf.data.Dataset"
+"""A data set with one element, the client's `Record`: what TFF accepts at CLIENTS."""
+
+Weights: TypeAlias = "tff.learning.models.ModelWeights"
+ServerState: TypeAlias = "tff.learning.templates.LearningAlgorithmState"
+LearningProcess: TypeAlias = "tff.learning.templates.LearningProcess"
+Computation: TypeAlias = "tff.Computation"
+TffType: TypeAlias = "tff.Type"
+Federated: TypeAlias = "tff.Value"
+"""A value inside a `tff.federated_computation`: at SERVER, at CLIENTS or a structure of such."""
+
+Metrics: TypeAlias = Mapping[str, Tensor]
+Cell: TypeAlias = Union[str, int, float, None]
+Row: TypeAlias = Mapping[str, Cell]
+"""A row of metrics.csv: column -> value; empty text where a round has none."""
+
+LossFn: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""(labels [n], logits) -> loss of each example [n]."""
