@@ -22,14 +22,12 @@ from typing import Any, Optional
 
 from absl import flags
 
-import models
-import tasks
-from tasks import partition
 from tff_partial import runtime
 from tff_partial.algorithms import registry
 from tff_partial.costs import rounds as accounting
 from tff_partial.costs import simulated_time
-from tff_partial.experiments import client_store, config, description
+from tff_partial.experiments import bundled, client_store, config, description
+from tff_partial.experiments.bundled import models, tasks
 from tff_partial.recipes import catalog, runner
 from tff_partial.recipes import plan as recipe_plan
 from tff_partial.results import folder as results
@@ -75,7 +73,7 @@ def define_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_bool("augment", False, "Random crops and flips of images.", flag_values=values)
     text("data", "auto", "auto (real where prepared, else embedded), embedded or tfds.")
     text("data_dir", None, "Folder of tensorflow-datasets.")
-    text("partition", None, f"How examples go to clients: {', '.join(partition.RULES)}.")
+    text("partition", None, f"How examples go to clients: {', '.join(tasks.partition.RULES)}.")
     number("clients", None, "Clients in the population.")
     number("train_examples", None, "Deals out so many random training examples; default: all.")
     number("clients_per_round", None, "Clients that train in a round.")
@@ -290,7 +288,7 @@ def prepare(values: flags.FlagValues) -> Prepared:
     runtime.configure(values.runtime)
     data = config.load_data(experiment, values.data, values.data_dir, log=_say)
     execution["data_is_real"] = data.real
-    config.check_model_fits(experiment.settings.model, data)
+    bundled.check_model_fits(experiment.settings.model, data)
     if values.runtime != "remote":
         config.check_folders(experiment)
     model = config.create_model(experiment, data)
@@ -471,7 +469,7 @@ def list_everything() -> str:
         for name, t in tasks.TASKS.items()
     ]
     lines += ["", "models (--model)", *(f"  {name}" for name in models.NAMES)]
-    usages = [rule.usage for rule in partition.RULES.values()]
+    usages = [rule.usage for rule in tasks.partition.RULES.values()]
     lines += ["", "partitions (--partition)", *(f"  {usage}" for usage in usages)]
     lines += ["", "runtimes (--runtime)", *(f"  {name}" for name in runtime.NAMES)]
     lines += ["", "recipes (--recipe)"]

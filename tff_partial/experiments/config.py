@@ -11,14 +11,13 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-import models
-import tasks
 from tff_partial import capacities, costs, tiers
 from tff_partial.algorithms import registry
 from tff_partial.core import local_training, schedules
 from tff_partial.core import model as model_spec
-from tff_partial.core.model import Cut
 from tff_partial.costs import rounds
+from tff_partial.experiments import bundled
+from tff_partial.experiments.bundled import models, tasks
 from tff_partial.system import scratch_folders
 
 PRESETS = ("demo", "paper")
@@ -29,8 +28,6 @@ TIERS = "strong:1,moderate:1,weak:2"
 HETEROFL_CLIP_NORM = 1.0
 # Local steps between averages, where a preset has passes through the data.
 INTERVAL = 10
-TOKEN_MODELS = ("bilstm",)
-ANY_INPUT_MODELS = ("fedpmt_fcnn", "mlp_200", "mlp_100", "softmax")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,9 +117,10 @@ def create(
     if algorithm.like_heterofl and base.clip_norm is None:
         changes.setdefault("clip_norm", HETEROFL_CLIP_NORM)
     settings = dataclasses.replace(base, **changes)
-    if algorithm.like_heterofl and normalization is None and settings.model in models.NORMALIZED:
+    architecture = _choose("model", settings.model, models.ARCHITECTURES)
+    if algorithm.like_heterofl and normalization is None and architecture.normalized:
         normalization = "static"
-    _check_model(settings.model, normalization)
+    _check_normalization(architecture, normalization)
     schedules.create(settings.learning_rate)
     experiment = Experiment(
         chosen_task, algo, preset, settings, normalization, augment, seed, dict(params or {})
@@ -289,28 +287,18 @@ def _tier_shares(experiment: Experiment) -> list[float]:
 def create_model(experiment: Experiment, data: Any) -> model_spec.ModelSpec:
     """The model for the data that were loaded."""
     settings, task = experiment.settings, experiment.task
-    cuts, capacity_batch = models.TIERS.get(settings.model, ({}, None))
-
-    def create_keras() -> Any:
-        return models.create(
-            settings.model,
-            data.input_shape,
-            data.num_classes,
-            settings.width,
-            experiment.normalization,
-        )
-
-    return model_spec.ModelSpec(
-        create_keras,
+    return bundled.create_model(
+        settings.model,
         tuple(data.input_shape),
-        str(data.x_dtype),
+        data.num_classes,
+        settings.width,
+        experiment.normalization,
+        input_dtype=str(data.x_dtype),
         preprocess=task.preprocess,
         augment=task.augment if experiment.augment else None,
         seed=experiment.seed,
         loss=task.loss,
         metrics=task.metrics,
-        cuts={name: Cut(*cut) for name, cut in cuts.items()},
-        capacity_batch=capacity_batch,
     )
 
 
@@ -396,23 +384,10 @@ def _check_no_tiers(algo: str, text: str) -> None:
         )
 
 
-def _check_model(name: str, normalization: Optional[str]) -> None:
-    _choose("model", name, dict.fromkeys(models.NAMES))
-    if normalization is not None and name not in models.NORMALIZED:
+def _check_normalization(architecture: models.Architecture, normalization: Optional[str]) -> None:
+    if normalization is not None and not architecture.normalized:
+        normalized = [name for name, each in models.ARCHITECTURES.items() if each.normalized]
         raise ValueError(
-            f"normalization must be given for one of {sorted(models.NORMALIZED)}. "
-            f"Received: model={name!r}, normalization={normalization!r}"
-        )
-
-
-def check_model_fits(name: str, data: Any) -> None:
-    """Raises a ValueError if the model cannot take the data's examples."""
-    tokens = np.issubdtype(data.x_dtype, np.signedinteger)
-    images = len(data.input_shape) == 3
-    fits = tokens if name in TOKEN_MODELS else not tokens and (images or name in ANY_INPUT_MODELS)
-    if not fits:
-        kind = "token" if tokens else "image" if images else "feature"
-        raise ValueError(
-            f"model must take {kind} inputs of shape {tuple(data.input_shape)}. "
-            f"Received: model={name!r}"
+            f"normalization must be given for one of {sorted(normalized)}. "
+            f"Received: model={architecture.name!r}, normalization={normalization!r}"
         )
