@@ -2,8 +2,8 @@
 
 Horvath et al., FjORD: fair and accurate federated learning under heterogeneous targets with
 ordered dropout, 2021; as Lee et al. (Embracing federated learning, 2024) and Wang et al. (FedDSE,
-2024) describe it. With the rates
-p_1 < ... < p_n of a run and r_k the largest that client k can hold:
+2024) describe it. With the rates p_1 < ... < p_n of a run and r_k the largest that client k can
+hold:
 
     for each round t:
         for each client k of the cohort, in parallel:
