@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tff_partial.algorithms import registry
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import ModelSpec
 from tff_partial.costs import rounds
@@ -29,7 +30,6 @@ from tff_partial.recipes import plan as recipe_plan
 
 _STEPS, _REPEATS = 2, 3
 _FORWARD = 1 / 3  # of a step
-_NEXT_COHORT_TRAINS = ("fedumf", "fedumf_feddc")
 
 
 def table(plan: recipe_plan.Plan) -> str:
@@ -86,7 +86,8 @@ def _share(experiment_: config.Experiment, model: ModelSpec, data: Data) -> floa
     participants = config.participants(experiment_)
     ids = np.arange(experiment_.settings.clients) if participants is None else participants
     share = np.mean([accounts.seconds(int(i)) for i in ids]) / rounds.Devices().full_seconds
-    return float(share) * (2 if experiment_.algo in _NEXT_COHORT_TRAINS else 1)
+    algorithm = registry.ALGORITHMS[experiment_.algo]
+    return float(share) * (2 if algorithm.next_cohort_trains else 1)
 
 
 @dataclasses.dataclass(frozen=True)
