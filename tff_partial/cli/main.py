@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 from tff_partial.cli import command_line
@@ -22,19 +23,28 @@ COMMANDS = {
 }
 
 
+_USAGE = """usage: tff-partial <command> [flags]
+
+{commands}
+
+`tff-partial <command> --help` explains the flags of a command."""
+
+
 def main() -> NoReturn:
     """Run the command that the first argument of the process names."""
     command, *arguments = sys.argv[1:] or ["--help"]
     if command in COMMANDS:
         command_line.start(command, arguments)
-    if command in ("-h", "--help"):
-        lines = [f"  {name:<12}{text}" for name, text in COMMANDS.items()]
-        print("\n".join(["usage: tff-partial <command> [flags]", "", *lines, "", _HELP]))
-        sys.exit(0)
-    known = ", ".join(COMMANDS)
-    sys.exit(
-        command_line.wrong_input(ValueError(f"command must be one of {known}. Received: {command}"))
-    )
+    command_line.run(_explain, [command])
 
 
-_HELP = "tff-partial <command> --help explains a command's flags."
+def _explain(arguments: Sequence[str]) -> int:
+    """Print the help, or what is wrong with the name of a command; return the exit code."""
+    (command,) = arguments
+    if command not in ("-h", "--help"):
+        known = ", ".join(COMMANDS)
+        error = ValueError(f"command must be one of {known}. Received: {command!r}")
+        return command_line.wrong_input(error)
+    lines = [f"  {name:<12}{text}" for name, text in COMMANDS.items()]
+    print(_USAGE.format(commands="\n".join(lines)))
+    return 0

@@ -113,7 +113,7 @@ class _Document:
     kind: str
     metric: Metric
     notes: tuple[str, ...] = ()
-    source: str = ""
+    source: Optional[str] = None
     settings: Fields = dataclasses.field(default_factory=dict)
     rows: Optional[tuple[_Value, ...]] = None
     axes: Optional[tuple[_Axis, ...]] = None
@@ -136,7 +136,7 @@ def parse(name: str, data: Json) -> Recipe:
         fail(f"{where}, metric, name", f"be one of {', '.join(METRICS)}", metric.name)
     if kind == "runs" and metric.higher_is_better is None:
         fail(f"{where}, metric", "say whether higher_is_better", data["metric"])
-    if (kind == "runs") == bool(document.source):
+    if (kind == "runs") == (document.source is not None):
         fail(where, "have a source unless it consists of runs", document.source)
     is_grid = document.axes is not None
     if is_grid == (document.rows is not None) or is_grid != (document.numbers is not None):
@@ -145,9 +145,8 @@ def parse(name: str, data: Json) -> Recipe:
     ids = [row.id for row in rows]
     if not rows or len(set(ids)) < len(ids) or max(map(len, ids)) > LONGEST_ID:
         fail(where, f"have rows, each with an id of its own, at most {LONGEST_ID} long", ids)
-    return Recipe(
-        name, document.title, document.paper, kind, metric, rows, document.notes, document.source
-    )
+    source = document.source or ""
+    return Recipe(name, document.title, document.paper, kind, metric, rows, document.notes, source)
 
 
 def _rows(where: str, document: _Document) -> Iterator[Row]:
