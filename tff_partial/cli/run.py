@@ -31,6 +31,7 @@ from tff_partial.experiments import bundled, client_store, config, description
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.recipes import catalog, runner
 from tff_partial.recipes import plan as recipe_plan
+from tff_partial.results import figures, metrics_file, summary, text_files
 from tff_partial.results import folder as results
 from tff_partial.system import faults, folder_lock, interrupts
 
@@ -398,16 +399,16 @@ def finish(
 ) -> None:
     """Writes what is made from the metrics, and prints the table."""
     interrupts.end_again_when_interrupted()
-    rows = results.read_metrics(folder)
+    rows = metrics_file.read(folder)
     if not rows:
         return
     if all(row["train_loss"] is None for row in rows):
         _say("warning: no client was in time in any round; the model is the initial one")
-    summary = results.summarize(settings, data, rows, diverged_at_round)
-    results.write_json(f"{folder}/summary.json", summary)
+    totals = summary.summarize(settings, data, rows, diverged_at_round)
+    text_files.write_json(f"{folder}/summary.json", totals)
     title = f"{settings['task']}, {settings['algo']}, {settings['model']} ({data})"
-    results.plot_curves(f"{folder}/curves.png", title, rows, results.tier_names(settings))
-    print(results.format_table({**summary, "results": folder}))
+    figures.plot_curves(f"{folder}/curves.png", title, rows, summary.tier_names(settings))
+    print(summary.format_table({**totals, "results": folder}))
 
 
 class ProgressBar:
