@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from tff_partial import capacities, costs, tiers
+from tff_partial import costs, tiers
 from tff_partial.algorithms import registry
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import local_training, schedules
@@ -176,7 +176,7 @@ def create_params(experiment: Experiment, data: Any = None, several_workers: boo
     )
     algorithm = registry.ALGORITHMS[experiment.algo]
     known: dict[str, object] = {
-        "tiers": tuple(tier.name for tier in tiers_of(experiment)),
+        "tiers": tiers_of(experiment),
         "population": settings.clients,
         "active": settings.clients_per_round,
         "server_examples": functools.partial(mixed_examples, data, experiment.seed),
@@ -190,15 +190,17 @@ def tiers_of(experiment: Experiment) -> tuple[tiers.Tier, ...]:
     """The tiers of the population; all clients are strong where an algorithm has none."""
     settings = experiment.settings
     if settings.capacities:
-        return capacities.tiers_of(settings.capacities)
-    return tiers.parse(settings.tiers or f"strong:{settings.clients}")
+        return tuple(tiers.parse_drawn(settings.capacities))
+    are_rates = registry.ALGORITHMS[experiment.algo].tiers_are_rates
+    return tiers.parse(settings.tiers or f"strong:{settings.clients}", are_rates)
 
 
 def tier_of(experiment: Experiment) -> Callable[[int, int], int]:
     """(Client, round) -> index of the client's tier."""
     text, seed = experiment.settings.capacities, experiment.seed
     if text:
-        return lambda client, round_num: capacities.draw(text, seed, client, round_num)
+        shares = list(tiers.parse_drawn(text).values())
+        return lambda client, round_num: tiers.draw(shares, seed, client, round_num)
     assigned = tiers.assign(tiers_of(experiment), seed)
     return lambda client, round_num: int(assigned[client])
 
@@ -268,7 +270,7 @@ def create_accounts(
         [tier.name for tier in found],
         tier_of(experiment),
         _tier_shares(experiment),
-        [algorithm.cost(model, params, tier.name) for tier in found],
+        [algorithm.cost(model, params, tier) for tier in found],
         costs.whole(model, params.local.batch_size),
         params.local,
         data.client_size,
@@ -282,7 +284,7 @@ def _tier_shares(experiment: Experiment) -> list[float]:
     """The share of each tier in those who take part."""
     settings = experiment.settings
     if settings.capacities:
-        return list(capacities.parse(settings.capacities).values())
+        return list(tiers.parse_drawn(settings.capacities).values())
     found = tiers_of(experiment)
     only = settings.only_tiers.split(",") if settings.only_tiers else [t.name for t in found]
     counts = [tier.count if tier.name in only else 0 for tier in found]
