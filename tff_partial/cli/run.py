@@ -26,7 +26,6 @@ from tff_partial import runtime
 from tff_partial.algorithms import registry
 from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.costs import rounds as accounting
-from tff_partial.costs import simulated_time
 from tff_partial.experiments import bundled, client_store, config, description
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.recipes import catalog, runner
@@ -208,7 +207,7 @@ def build(arguments: Sequence[str]) -> config.Experiment:
 
 def create_devices(values: flags.FlagValues) -> accounting.Devices:
     """The devices that the flags describe."""
-    speeds = simulated_time.parse_speeds(values.device_speeds)
+    speeds = accounting.parse_speeds(values.device_speeds)
     return accounting.Devices(speeds, values.round_deadline, values.full_model_seconds)
 
 
