@@ -12,7 +12,7 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any, Callable, Optional
+from typing import Any, Callable, ClassVar, Optional
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from tff_partial.core import aggregation, client_data, finite, local_training
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.layers import parts
+from tff_partial.tiers import NAMES, Tier, as_tiers
 
 WEIGHTINGS = ("examples", "uniform")
 PartFn = Callable[[Model], parts.Part]
@@ -33,31 +34,38 @@ class TieredParams:
 
     Attributes:
       local: How a client trains.
-      tiers: Names of the tiers, as in `--tiers`; a record's `tier` is a position in it.
+      tiers: The tiers, or how they are written; a record's `tier` is a position in it.
       weighting: Weight of a client in the mean: `uniform`, as in the papers, or `examples`.
     """
 
     local: local_training.LocalTraining = dataclasses.field(
         default_factory=lambda: local_training.LocalTraining(steps=10)
     )
-    tiers: tuple[str, ...] = ("strong", "moderate", "weak")
+    tiers_are_rates: ClassVar[bool] = False
+    tiers: tuple[Tier, ...] = as_tiers(NAMES)
     weighting: str = "uniform"
 
     def __post_init__(self) -> None:
         finite.check_fields(self)
         check_mean(self.weighting)
+        object.__setattr__(self, "tiers", as_tiers(self.tiers, self.tiers_are_rates))
+
+    @property
+    def tier_names(self) -> tuple[str, ...]:
+        """The names of the tiers, in results."""
+        return tuple(tier.name for tier in self.tiers)
 
 
 def build_tiered_process(
-    model: ModelSpec, params: TieredParams, part_fn: Callable[[str], PartFn]
+    model: ModelSpec, params: TieredParams, part_fn: Callable[[Tier], PartFn]
 ) -> Any:
-    """Returns the process whose clients train the part that belongs to their tier's name."""
+    """Returns the process whose clients train the part that belongs to their tier."""
     return build_learning_process(
         model,
         params.local,
         [part_fn(tier) for tier in params.tiers],
         weighting=params.weighting,
-        tier_names=params.tiers,
+        tier_names=params.tier_names,
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from tff_partial.core import normalization
 from tff_partial.core.lazy import tf
 
 CLASSES = -1  # the group of the logits, of which every client has all
@@ -55,7 +56,8 @@ def error(layer: Any, why: str) -> ValueError:
 
 def check(layer: Any, inputs: int, others: Any, outputs: Any) -> None:
     """Raises a ValueError unless a rule can speak for the layer, as it was called."""
-    if type(layer).call.__module__.split(".")[0] not in ("keras", "models") and rule_of(layer):
+    is_of_keras = type(layer).call.__module__.startswith("keras.")
+    if rule_of(layer) and not is_of_keras and not normalization.is_static(layer):
         raise error(layer, "its class has a `call` of its own")
     more = inputs > 1 and rule_of(layer) is not _elementwise
     more = more or any(tf.is_tensor(value) for value in tf.nest.flatten(others))
