@@ -62,7 +62,7 @@ class Stepper:
         from tff_partial.experiments import loop
 
         entry = registry.ALGORITHMS[name]
-        given = {"population": num_clients} if entry.is_stateful else {}
+        given = {"population": num_clients} if "population" in entry.needs else {}
         process = entry.build(work.spec(), entry.params(local=work.local, **given))
         self._data = Clients(work.client_data(), num_clients)
         plan = loop.Plan(rounds=10**6, clients_per_round=SELECTED)
