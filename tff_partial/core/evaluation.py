@@ -1,21 +1,19 @@
-"""Loss and metrics of the server's model on held-out data, in this process."""
+"""Loss and metrics of the server's model on held-out data: in this process, or with TFF's own."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import os
+import warnings
 from collections.abc import Sequence
-from typing import Callable, NamedTuple, Optional, TypeVar
+from typing import Callable, NamedTuple, Optional
 
 import numpy as np
 
-from tff_partial.core import normalization
+from tff_partial.core import keras_compat, normalization
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import Array, Structure, Tensor, Weights
-
-_Batch = TypeVar("_Batch")
-_Result = TypeVar("_Result")
 
 
 class Evaluation(NamedTuple):
@@ -43,7 +41,7 @@ def build(
       spec: The model.
       x: Examples as clients hold them.
       y: Labels.
-      batch_size: Examples at a time; the result does not depend on it but for rounding.
+      batch_size: Examples at a time; the result depends on it by rounding only.
       calibration: Examples of clients' training data, in an order that mixes the clients; used
         with static batch normalisation only.
       calibration_batch: The most examples in a batch of `calibration`; the batches' sizes differ
@@ -92,15 +90,9 @@ def _batch_spec(model: Model) -> tf.TensorSpec:
 def calibrated(
     spec: ModelSpec, weights: Weights, examples: Array, batch_size: int = 100
 ) -> Weights:
-    """Return weights with the statistics of static batch normalisation that `build` uses.
+    """Return weights with the statistics that `build` estimates from calibration examples.
 
     They are the final model: training leaves these statistics as they were initialised.
-
-    Args:
-      spec: The model.
-      weights: Its weights.
-      examples: `calibration` of `build`.
-      batch_size: `calibration_batch` of `build`.
     """
     model = spec.instantiate()
     model.assign(weights)
@@ -145,10 +137,42 @@ def _build_calibrate(
 
 
 def _map_batches(
-    pool: concurrent.futures.Executor, fn: Callable[[_Batch], _Result], batches: Sequence[_Batch]
-) -> list[_Result]:
+    pool: concurrent.futures.Executor, fn: Callable[[Structure], Structure], batches: Sequence
+) -> list[Structure]:
     """Return [fn(batch) for each batch], in parallel but for the first.
 
     The first batch alone: it traces, which two threads must not do at the same time.
     """
     return [fn(batches[0]), *pool.map(fn, batches[1:])]
+
+
+def to_tff_model(spec: ModelSpec) -> tff.learning.models.VariableModel:
+    """Return a `tff.learning.models.VariableModel` with the spec's loss and metrics.
+
+    Its weights are those of this project's processes, for static batch normalisation after
+    `calibrated`; it takes batches (x, y) of examples as clients hold them,
+    `preprocess` included.
+    """
+    model = spec.instantiate()
+    with keras_compat.tf2_behavior():
+        keras_model = tf.keras.Sequential([tf.keras.layers.Lambda(model.preprocess), *model.blocks])
+        keras_model.build([None, *spec.input_shape])
+    one_logit = keras_model.compute_output_shape([None, *spec.input_shape])[-1] == 1
+    if (spec.loss or ("binary" if one_logit else "categorical")) == "binary":
+        loss, labels = tf.keras.losses.BinaryCrossentropy, [None, 1]
+        metrics = [tf.keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)]
+    else:
+        loss, labels = tf.keras.losses.SparseCategoricalCrossentropy, [None]
+        metrics = [tf.keras.metrics.SparseCategoricalAccuracy("accuracy")]
+    if "top5_accuracy" in spec.metrics:
+        metrics.append(tf.keras.metrics.SparseTopKCategoricalAccuracy(5, "top5_accuracy"))
+    x = tf.TensorSpec([None, *spec.input_shape], spec.input_dtype)
+    with warnings.catch_warnings():
+        # That TFF does not train batch-norm statistics is no concern of an evaluation.
+        warnings.filterwarnings("ignore", "Batch Normalization contains")
+        return tff.learning.models.from_keras_model(
+            keras_model,
+            loss=loss(from_logits=True),
+            input_spec=(x, tf.TensorSpec(labels, tf.int32)),
+            metrics=metrics,
+        )
