@@ -53,34 +53,25 @@ def build(
     model, labels = spec.instantiate(), np.asarray(y, np.int32)
     if not len(labels):
         raise ValueError("evaluation must have at least one example. Received: 0 examples")
-    batch_sums = _build_batch_sums(model)
 
-    def sums_from(start: int) -> Array:
-        batch = slice(start, start + batch_size)
-        return batch_sums(tf.constant(x[batch]), tf.constant(labels[batch])).numpy()
-
-    def evaluate(weights: Weights) -> Evaluation:
-        model.assign(weights)
-        calibrate()
-        sums = _map_batches(pool, sums_from, range(0, len(labels), batch_size))
-        total = np.sum(sums, axis=0, dtype=np.float64) / len(labels)
-        return Evaluation(float(total[0]), dict(zip(spec.metrics, map(float, total[1:]))))
-
-    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
-    calibrate = _build_calibrate(model, calibration, calibration_batch, pool)
-    return evaluate
-
-
-def _build_batch_sums(model: Model) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return (x, y) -> sums of the loss and of each metric over a batch."""
-
-    @tf.function(input_signature=[_batch_spec(model), tf.TensorSpec([None], tf.int32)])
     def batch_sums(x: Tensor, y: Tensor) -> Tensor:
         logits = model.forward(model.preprocess(x), training=False)
         values = [model.losses(y, logits), *model.metrics(y, logits)]
         return tf.stack([tf.reduce_sum(value) for value in values])
 
-    return batch_sums
+    batches = [slice(start, start + batch_size) for start in range(0, len(labels), batch_size)]
+    signature = [_batch_spec(model), tf.TensorSpec([None], tf.int32)]
+    map_batches = _Mapper(batch_sums, signature, len(batches))
+    calibrate = _build_calibrate(model, calibration, calibration_batch)
+
+    def evaluate(weights: Weights) -> Evaluation:
+        model.assign(weights)
+        calibrate()
+        sums = map_batches([(x[batch], labels[batch]) for batch in batches])
+        total = np.sum(sums, axis=0, dtype=np.float64) / len(labels)
+        return Evaluation(float(total[0]), dict(zip(spec.metrics, map(float, total[1:]))))
+
+    return evaluate
 
 
 def _batch_spec(model: Model) -> tf.TensorSpec:
@@ -96,15 +87,14 @@ def calibrated(
     """
     model = spec.instantiate()
     model.assign(weights)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        _build_calibrate(model, examples, batch_size, pool)()
+    _build_calibrate(model, examples, batch_size)()
     return tff.learning.models.ModelWeights(
         list(weights.trainable), [variable.numpy() for variable in model.statistics]
     )
 
 
 def _build_calibrate(
-    model: Model, examples: Optional[Array], batch_size: int, pool: concurrent.futures.Executor
+    model: Model, examples: Optional[Array], batch_size: int
 ) -> Callable[[], None]:
     """Return a function that sets the statistics of static layers for the current weights."""
     layers = model.layers_of(tf.keras.layers.BatchNormalization)
@@ -118,17 +108,15 @@ def _build_calibrate(
         )
     batches = np.array_split(examples, -(-len(examples) // batch_size))
 
-    @tf.function(input_signature=[_batch_spec(model)])
-    def batch_statistics(x: Tensor) -> Structure:
+    def batch_statistics(x: Tensor) -> list[Tensor]:
         with normalization.observe_batches(static) as statistics:
             model.forward(model.preprocess(x), training=False)
-        return statistics
+        return tf.nest.flatten(statistics)
 
-    def statistics_of(batch: Array) -> list[Array]:
-        return [value.numpy() for value in tf.nest.flatten(batch_statistics(tf.constant(batch)))]
+    map_batches = _Mapper(batch_statistics, [_batch_spec(model)], len(batches))
 
     def calibrate() -> None:
-        rows = zip(*_map_batches(pool, statistics_of, batches))
+        rows = zip(*map_batches([(batch,) for batch in batches]))
         variables = [v for layer in static for v in (layer.moving_mean, layer.moving_variance)]
         for variable, values in zip(variables, rows):
             variable.assign(np.mean(values, axis=0, dtype=np.float64))
@@ -136,14 +124,36 @@ def _build_calibrate(
     return calibrate
 
 
-def _map_batches(
-    pool: concurrent.futures.Executor, fn: Callable[[Structure], Structure], batches: Sequence
-) -> list[Structure]:
-    """Return [fn(batch) for each batch], in parallel but for the first.
+class _Mapper:
+    """Calls a function with batches in several threads, and returns its values in their order.
 
-    The first batch alone: it traces, which two threads must not do at the same time.
+    Each thread calls a function of its own: two threads in the same kernel corrupt the memory with
+    oneDNN. Nothing is traced while another thread runs.
     """
-    return [fn(batches[0]), *pool.map(fn, batches[1:])]
+
+    def __init__(
+        self, fn: Callable[..., Structure], signature: Sequence[tf.TensorSpec], batches: int
+    ) -> None:
+        traced = tf.function(fn, input_signature=signature).get_concrete_function()
+        count = min(os.cpu_count() or 1, batches)
+        self._functions = [
+            tf.function(lambda *batch: traced(*batch), input_signature=signature)
+            for _ in range(count)
+        ]
+        for function in self._functions:
+            function.get_concrete_function()
+        self._pool = concurrent.futures.ThreadPoolExecutor(count)
+
+    def __call__(self, batches: Sequence[tuple[Array, ...]]) -> list[Structure]:
+        count = len(self._functions)
+
+        def run(index: int) -> list[Structure]:
+            function = self._functions[index]
+            values = [function(*map(tf.constant, batch)) for batch in batches[index::count]]
+            return [tf.nest.map_structure(lambda value: value.numpy(), value) for value in values]
+
+        shares = list(self._pool.map(run, range(count)))
+        return [shares[i % count][i // count] for i in range(len(batches))]
 
 
 def to_tff_model(spec: ModelSpec) -> tff.learning.models.VariableModel:

@@ -80,6 +80,7 @@ def _loss(model: Model, weights: Weights, record: Record) -> Tensor:
     model.assign(weights)
     total = tf.zeros([])
     for start in tf.range(0, tf.shape(record["y"])[0], _LOSS_BATCH):
+        tf.autograph.experimental.set_loop_options(parallel_iterations=1)
         x, y = (record[name][start : start + _LOSS_BATCH] for name in ("x", "y"))
         with model.batch_statistics(static_only=True):
             logits = model.forward(model.preprocess(x), training=False)
