@@ -20,6 +20,7 @@ from tff_partial.core import model as model_spec
 from tff_partial.costs import rounds
 from tff_partial.experiments import bundled
 from tff_partial.experiments.bundled import models, tasks
+from tff_partial.processes import averaging
 from tff_partial.system import scratch_folders
 
 PRESETS = ("demo", "paper")
@@ -161,7 +162,7 @@ def _tier_changes(
     return {"tiers": changes.get("tiers", scaled), "capacities": ""}
 
 
-def create_params(experiment: Experiment, data: Any = None, several_workers: bool = False) -> Any:
+def create_params(experiment: Experiment, data: Any = None) -> Any:
     """Return the algorithm's hyperparameters, its local training and what it needs included."""
     settings = experiment.settings
     local = local_training.LocalTraining(
@@ -180,7 +181,6 @@ def create_params(experiment: Experiment, data: Any = None, several_workers: boo
         "population": settings.clients,
         "active": settings.clients_per_round,
         "server_examples": functools.partial(mixed_examples, data, experiment.seed),
-        "one_step": several_workers,
     }
     needed = {name: known[name] for name in algorithm.needs}
     return algorithm.params(local=local, **needed, **experiment.params)
@@ -327,8 +327,11 @@ def create_process(
     experiment: Experiment, model: model_spec.ModelSpec, data: Any, several_workers: bool = False
 ) -> Any:
     """Return the algorithm's process, in a form that several remote workers can run if need be."""
-    params = create_params(experiment, data, several_workers)
-    return registry.ALGORITHMS[experiment.algo].build(model, params)
+    params = create_params(experiment, data)
+    process = registry.ALGORITHMS[experiment.algo].build(model, params)
+    if several_workers and isinstance(process, averaging.AveragingProcess):
+        return process.in_steps()
+    return process
 
 
 def load_data(experiment: Experiment, data: str, data_dir: Optional[str], log: Any = print) -> Any:
