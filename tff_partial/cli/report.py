@@ -44,7 +44,9 @@ def main(arguments: Sequence[str]) -> int:
             text = page.render(found)
         _write(output, text)
     except ReportError as error:
-        return command_line.wrong_input(error)
+        for line in str(error).splitlines():
+            command_line.fail(line)
+        return 2
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import TypeAlias
 
-from tff_partial.results import figures, metrics_file, text_files
+from tff_partial.results import figures, metrics, text_files
 from tff_partial.results.checks import Json
 
 # Columns of metrics.csv; the first two end with the name of a block.
@@ -29,7 +29,7 @@ def read(folders: Mapping[str, str], blocks: Sequence[str], local_steps: int) ->
     """
     rows = []
     for scheme, folder in folders.items():
-        for row in metrics_file.read(folder):
+        for row in metrics.read(folder):
             if row.get(CLIENTS) is None:
                 continue
             steps, clients = int(row["round"]) * local_steps, int(row[CLIENTS])
