@@ -37,11 +37,11 @@ def main(arguments: Sequence[str]) -> int:
     output = flags.output if flags.output is not None or flags.markdown else PAGE
     try:
         _check_output(output)
-        found = remarks.add(sections.find(flags.folders), flags.remarks)
+        parts = remarks.add(sections.find(flags.folders), flags.remarks)
         if flags.markdown:
-            text = markdown.render(found, remarks.read(flags.remarks, "introduction"))
+            text = markdown.render(parts, remarks.read(flags.remarks, "introduction"))
         else:
-            text = page.render(found)
+            text = page.render(parts)
         _write(output, text)
     except ReportError as error:
         for line in str(error).splitlines():

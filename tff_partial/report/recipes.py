@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import os
 from collections.abc import Mapping
 from typing import Optional
@@ -106,37 +107,26 @@ def read(root: str, folder: str) -> Section:
       ReportError: If recipe.json or a file of its runs is not in the format.
     """
     path = os.path.join(folder, RECIPE)
+    content = runs.read_json(path)
     try:
-        results = checks.parse(RecipeResults, RECIPE, runs.read_json(path))
-    except ReportError:
-        raise
+        results = checks.parse(RecipeResults, RECIPE, content)
     except ValueError as error:
         raise ReportError(f"{error} in {path}") from error
-    return Section(
-        results.title, tuple(_row(root, folder, r, results) for r in results.rows), results
-    )
+    rows = tuple(_row(root, folder, row, results) for row in results.rows)
+    return Section(results.title, rows, results)
 
 
 def _row(root: str, folder: str, row: RecipeRow, results: RecipeResults) -> Row:
-    found = [_checked(run, row, results) for run in _runs(root, os.path.join(folder, row.id))]
-    command = commands.clean(row.command, [root])
-    # Without --seed a command repeats seed 0, and so it does where nothing was run.
-    if any(run.seed for run in found):
-        command = commands.with_seeds(command, found)
-    return Row(row.label, row.columns, command, tuple(found), row.paper)
-
-
-def _runs(root: str, folder: str) -> list[Run]:
     """Read the runs of a row, a folder `seed-<k>` each."""
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    names = sorted((n for n in names if n.startswith("seed-")), key=lambda n: (len(n), n))
-    paths = [os.path.join(folder, name) for name in names]
-    found = [
-        runs.read_run(path, commands.shown_folder(root, path))
-        for path in paths
-        if os.path.isdir(path)
-    ]
-    return [run for run in found if run.settings or run.summary]
+    paths = glob.glob(os.path.join(glob.escape(folder), row.id, "seed-*", ""))
+    paths.sort(key=lambda path: (len(path), path))
+    seeds = [runs.read_run(path, commands.shown_folder(root, path)) for path in paths]
+    seeds = [_checked(run, row, results) for run in seeds if run.settings or run.summary]
+    command = commands.clean(row.command, [root])
+    # Without --seed a command repeats seed 0, and so it does if nothing was run.
+    if any(run.seed for run in seeds):
+        command = commands.with_seeds(command, seeds)
+    return Row(row.label, row.columns, command, tuple(seeds), row.paper)
 
 
 def _checked(run: Run, row: RecipeRow, results: RecipeResults) -> Run:
