@@ -81,6 +81,7 @@ def plot(path: str, title: str, drawn: figures.Panels) -> None:
     for axes in figure.axes:
         axes.set(title=axes.get_ylabel(), ylabel="maximum SVCCA", ylim=(0, 1.05))
         if len(drawn) == 1:  # lines are blocks: dark at the input, light at the output
+            figure.set_size_inches(7.5, 4.5)
             by_depth = colormaps["viridis"].resampled(len(axes.lines) + 1)
             for i, line in enumerate(axes.lines):
                 line.set_color(by_depth(i))
