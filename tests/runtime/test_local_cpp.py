@@ -21,7 +21,7 @@ from tests import stock
 from tff_partial import runtime
 from tff_partial.cli import run as run_experiment
 from tff_partial.experiments import loop
-from tff_partial.results import metrics_file
+from tff_partial.results import metrics
 from tff_partial.runtime.workers import client, local_cpp, process
 
 # Starts a worker, writes its process id, and then does what the test says.
@@ -156,7 +156,7 @@ def test_a_run_whose_worker_is_killed_ends_in_one_line_and_can_be_resumed(
         assert len(error) == 1, error
         assert error[0].startswith("error: the TFF worker, process ")
         assert error[0].endswith(f"start again with --output_dir={folder} to go on")
-        assert [row["round"] for row in metrics_file.read(str(folder))] == [1, 2]
+        assert [row["round"] for row in metrics.read(str(folder))] == [1, 2]
         monkeypatch.undo()
         for name in ("killed", "whole"):
             assert run_experiment.main([*arguments, f"--output_dir={tmp_path / name}"]) == 0

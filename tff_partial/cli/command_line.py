@@ -12,7 +12,6 @@ from typing import Callable, NoReturn, Optional
 
 from tff_partial.system import interrupts, temporary
 
-WRONG_INPUT = 2
 _NOBODY_READS = 128 + signal.SIGPIPE
 
 
@@ -33,7 +32,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        self.exit(WRONG_INPUT, f"error: {message}\n")
+        self.exit(fail(message, code=2))
 
 
 def start(command: str, arguments: Optional[Sequence[str]] = None) -> NoReturn:
@@ -64,8 +63,7 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoRet
     sys.exit(code)
 
 
-def wrong_input(error: Exception) -> int:
-    """Print what is wrong, a line for each line of the message, and return the exit code."""
-    for line in str(error).splitlines():
-        print(f"error: {' '.join(line.split())}", file=sys.stderr)
-    return WRONG_INPUT
+def fail(error: object, code: int = 1) -> int:
+    """Print an error in one line, as a value may have several; return the exit code."""
+    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+    return code

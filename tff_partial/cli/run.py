@@ -31,7 +31,7 @@ from tff_partial.experiments import bundled, client_store, config, description
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.recipes import catalog, runner
 from tff_partial.recipes import plan as recipe_plan
-from tff_partial.results import figures, metrics_file, summary, text_files
+from tff_partial.results import figures, metrics, summary, text_files
 from tff_partial.results import folder as results
 from tff_partial.system import faults, folder_lock, interrupts
 
@@ -399,7 +399,7 @@ def finish(
 ) -> None:
     """Writes what is made from the metrics, and prints the table."""
     interrupts.end_again_when_interrupted()
-    rows = metrics_file.read(folder)
+    rows = metrics.read(folder)
     if not rows:
         return
     if all(row["train_loss"] is None for row in rows):

@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import signal
 import socket
-import sys
 from collections.abc import Sequence
 
 from tff_partial.cli import command_line
@@ -33,8 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     except _Stopped:
         return 0
     except RuntimeError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        return command_line.fail(error)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -84,8 +82,7 @@ def _serve(flags: argparse.Namespace) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         worker.stop()
-    print(f"error: the TFF worker ended with exit code {code}", file=sys.stderr)
-    return 1
+    return command_line.fail(f"the TFF worker ended with exit code {code}")
 
 
 def _stop(signum: int, frame: object) -> None:

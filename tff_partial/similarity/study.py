@@ -104,7 +104,7 @@ def prepare(flags: argparse.Namespace) -> Prepared:
     runtime.configure("in_process")
     data = config.load_data(experiment, flags.data, flags.data_dir, log=_say)
     bundled.check_model_fits(experiment.settings.model, data)
-    comparison.check_clients(data)
+    comparison.check_clients([data.client_size(i) for i in range(data.num_clients)])
     batches = comparison.draw_batches(data.test_x, flags.batches, flags.examples, experiment.seed)
     model = config.create_model(experiment, data)
     shares = {name: schemes.shares(model, name) for name in FIGURES[flags.figure]}
