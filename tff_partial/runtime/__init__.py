@@ -60,9 +60,7 @@ def configure(name: str) -> None:
 
 
 def create(
-    name: str = "in_process",
-    workers: Sequence[str] = (),
-    client_parallelism: Optional[int] = None,
+    name: str = "in_process", workers: Sequence[str] = (), client_parallelism: Optional[int] = None
 ) -> Context:
     """Return a context of a runtime.
 
@@ -90,9 +88,7 @@ def create(
 
 
 def set_default(
-    name: str = "in_process",
-    workers: Sequence[str] = (),
-    client_parallelism: Optional[int] = None,
+    name: str = "in_process", workers: Sequence[str] = (), client_parallelism: Optional[int] = None
 ) -> Context:
     """Make all TFF computations run on a runtime from now on; return its context."""
     context = create(name, workers, client_parallelism)

@@ -22,7 +22,8 @@ from tff_partial.runtime.in_process.parallel import ClientThreads
 def configure_threads() -> None:
     """Give every TensorFlow op one thread, so that clients use the cores instead.
 
-    TensorFlow accepts the setting only before its first op; later calls change nothing.
+    TensorFlow accepts the setting only before its first op. Afterwards its threads stay as they
+    are: results are the same, but the clients' ops compete for the cores.
     """
     with contextlib.suppress(RuntimeError):
         tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -39,11 +40,7 @@ class InProcessContext(tff.framework.SyncContext):
     """
 
     def __init__(self, client_parallelism: Optional[int] = None, device: Optional[str] = None):
-        """Create the context.
-
-        On the CPU this sets TensorFlow's intra-op threads to one (`configure_threads`). If
-        TensorFlow has run an op before, its threads stay as they are: results are the same, but the
-        clients' ops compete for the cores.
+        """Create the context; on the CPU, `configure_threads`.
 
         Args:
           client_parallelism: The number of clients that run at the same time. Default: the number

@@ -4,11 +4,13 @@ import concurrent.futures
 import itertools
 import threading
 from collections.abc import Callable
-from typing import Generic, Optional, TypeVar
+from typing import Generic, TypeVar
 
 import tensorflow as tf
 
 Result = TypeVar("Result")
+Work = Callable[[int], Result]
+Finish = Callable[[int, Result], None]
 
 # How many results may wait for a slower one before them, for each thread. It bounds the memory.
 _WAITING_PER_THREAD = 2
@@ -18,31 +20,26 @@ class ClientThreads:
     """A fixed number of threads; with one, clients run in the calling thread."""
 
     def __init__(self, count: int):
-        self.count = count
-        self._pool: Optional[concurrent.futures.Executor] = None
-        if count > 1:
-            self._pool = concurrent.futures.ThreadPoolExecutor(count, "tff-client")
+        self._count = count
+        self._pool = concurrent.futures.ThreadPoolExecutor(count, "tff-client")
 
     def close(self) -> None:
         """Stop the threads."""
-        if self._pool is not None:
-            self._pool.shutdown()
+        self._pool.shutdown()
 
-    def run_in_order(
-        self, work: Callable[[int], Result], finish: Callable[[int, Result], None], clients: int
-    ) -> None:
+    def run_in_order(self, work: Work[Result], finish: Finish[Result], clients: int) -> None:
         """Call `finish(i, work(i))` for each client i; `work` in parallel, `finish` in order.
 
         Raises:
           Exception: That of the first client that failed, with the client in its message. Work that
             has not begun by then is not begun.
         """
-        turns = _Turns(work, finish, clients, self.count * (1 + _WAITING_PER_THREAD))
-        if self._pool is None or clients < 2:
+        turns = _Turns(work, finish, clients, self._count * (1 + _WAITING_PER_THREAD))
+        threads = min(self._count, clients)
+        if threads < 2:
             turns.run()
         else:
-            threads = range(min(self.count, clients))
-            concurrent.futures.wait([self._pool.submit(turns.run) for _ in threads])
+            concurrent.futures.wait([self._pool.submit(turns.run) for _ in range(threads)])
         if turns.failures:
             client, error = min(turns.failures.items())
             raise _with_client(error, client, clients) from error
@@ -51,13 +48,7 @@ class ClientThreads:
 class _Turns(Generic[Result]):
     """What the threads share during one call of `run_in_order`."""
 
-    def __init__(
-        self,
-        work: Callable[[int], Result],
-        finish: Callable[[int, Result], None],
-        clients: int,
-        limit: int,
-    ):
+    def __init__(self, work: Work[Result], finish: Finish[Result], clients: int, limit: int):
         self.failures: dict[int, Exception] = {}
         self._work = work
         self._finish = finish
@@ -79,24 +70,24 @@ class _Turns(Generic[Result]):
                 self._results[client] = self._work(client)
             except Exception as error:
                 self._fail(client, error)
-            self._finish_results()
-
-    def _finish_results(self) -> None:
-        # A thread that finds another one finishing leaves its result to that one, which looks for
-        # results again after it has released the lock.
-        while self._can_finish() and self._finishing.acquire(blocking=False):
-            try:
-                if self._can_finish():
-                    self._finish(self._finished, self._results.pop(self._finished))
-                    self._finished += 1
-                    self._room.release()
-            except Exception as error:
-                self._fail(self._finished, error)
-            finally:
-                self._finishing.release()
+            # A thread that finds another one finishing leaves its result to that one, which looks
+            # for results again after it has released the lock.
+            while self._can_finish() and self._finishing.acquire(blocking=False):
+                self._finish_next()
 
     def _can_finish(self) -> bool:
         return self._finished in self._results and not self.failures
+
+    def _finish_next(self) -> None:
+        try:
+            if self._can_finish():
+                self._finish(self._finished, self._results.pop(self._finished))
+                self._finished += 1
+                self._room.release()
+        except Exception as error:
+            self._fail(self._finished, error)
+        finally:
+            self._finishing.release()
 
     def _fail(self, client: int, error: Exception) -> None:
         self.failures[client] = error

@@ -30,6 +30,9 @@ Block: TypeAlias = blocks.ComputationBuildingBlock
 Intrinsic: TypeAlias = Callable[[TffType, Any, Region], Value]
 """(Type of the intrinsic, its argument, region of the call) -> result."""
 
+Aggregation: TypeAlias = tuple[Value, Value, steps.Function, steps.Function, steps.Function]
+"""The clients' values, zero, accumulate, merge, report."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Level:
@@ -40,8 +43,8 @@ class Level:
 
     server: steps.LocalFunction
     clients: steps.LocalFunction
-    folds: tuple[Fold, ...]
-    kept: tuple[Leaf, ...]
+    folds: list[Fold]
+    kept: list[Leaf]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +60,8 @@ def make_plan(computation: Block) -> Plan:
     """Plan a compiled computation of functional type."""
     parameter_type = computation.type_signature.parameter
     parameter = None if parameter_type is None else steps.create_parameter(parameter_type, SERVER)
-    result = steps.flatten(steps.call(_evaluate(computation, {}, SERVER), parameter, SERVER))
+    function = cast(steps.Function, _evaluate(computation, {}, SERVER))
+    result = steps.flatten(function(parameter, SERVER))
     needed = steps.needed_steps(result)
     last = max((step.level for step in needed), default=0)
     levels = [_level(number, needed, set(result)) for number in range(last + 1)]
@@ -65,11 +69,11 @@ def make_plan(computation: Block) -> Plan:
 
 
 def _level(number: int, needed: list[Step], results: set[Leaf]) -> Level:
-    folds = tuple(s for s in needed if isinstance(s, Fold) and s.level == number + 1)
+    folds = [s for s in needed if isinstance(s, Fold) and s.level == number + 1]
     server, clients = (_stage(number, needed, results, region) for region in (SERVER, CLIENTS))
     later = (step for step in needed if step.level > number and step not in folds)
     used = results.union(*(step.inputs for step in later))
-    return Level(server, clients, folds, tuple(leaf for leaf in clients.outputs if leaf in used))
+    return Level(server, clients, folds, [leaf for leaf in clients.outputs if leaf in used])
 
 
 def _stage(
@@ -78,8 +82,8 @@ def _stage(
     at_level = (s for s in needed if s.level == number and not isinstance(s, Fold))
     own = [step for step in at_level if step.region is region]
     used = results.union(*(step.inputs for step in needed if step not in own))
-    outputs = (leaf for step in own for leaf in step.outputs if leaf in used)
-    return steps.local_function((), own, outputs)
+    outputs = [leaf for step in own for leaf in step.outputs if leaf in used]
+    return steps.local_function([], own, outputs)
 
 
 def _evaluate(block: Block, environment: Environment, region: Region) -> Value:
@@ -92,11 +96,11 @@ def _evaluate(block: Block, environment: Environment, region: Region) -> Value:
     if isinstance(block, blocks.Struct):
         return tuple(_evaluate(element, environment, region) for element in block)
     if isinstance(block, blocks.Call):
-        function = _evaluate(block.function, environment, region)
+        function = cast(steps.Function, _evaluate(block.function, environment, region))
         # An empty structure is an argument, and false.
         given = block.argument is not None
         argument = _evaluate(block.argument, environment, region) if given else None
-        return steps.call(function, argument, region)
+        return function(argument, region)
     if isinstance(block, blocks.Block):
         inner = dict(environment)
         for name, value in block.locals:
@@ -123,7 +127,7 @@ def _evaluate_atom(block: Block, region: Region) -> Value:
     if not isinstance(block, blocks.Intrinsic):
         raise NotImplementedError(f"in_process cannot run a {type(block).__name__} block: {block}")
     if block.uri == "generic_zero":
-        return steps.pack(block.type_signature, sequences.zeros(block.type_signature, region))
+        return sequences.zero(block.type_signature, region)
     if block.uri not in _INTRINSICS:
         raise NotImplementedError(f"in_process does not know the intrinsic {block.uri}")
     return functools.partial(_INTRINSICS[block.uri], block.type_signature)
@@ -139,9 +143,8 @@ def _graph_function(block: blocks.CompiledComputation) -> steps.Function:
 
     def call_graph(argument: Optional[Value], region: Region) -> Value:
         graph = graphs.prepare(block.proto.tensorflow)
-        types = steps.leaf_types(result_type)
-        step = Step(graph.emit, steps.flatten(argument), types, region, graph.exclusive, graph)
-        return steps.pack(result_type, step.outputs)
+        inputs = steps.flatten(argument)
+        return Step(graph.emit, inputs, result_type, region, graph.exclusive, graph).result
 
     return call_graph
 
@@ -152,27 +155,27 @@ def _unchanged(_: TffType, argument: Value, unused_region: Region) -> Value:
 
 
 def _map_at(place: Region) -> Intrinsic:
-    return lambda type_spec, argument, region: steps.call(argument[0], argument[1], place)
+    return lambda type_spec, argument, region: argument[0](argument[1], place)
 
 
 def _eval_at(place: Region) -> Intrinsic:
-    return lambda type_spec, function, region: steps.call(function, None, place)
+    return lambda type_spec, function, region: function(None, place)
 
 
-def _map_all_equal(_: TffType, argument: tuple[Value, Value], unused_region: Region) -> Value:
+def _map_all_equal(_: TffType, argument: tuple[steps.Function, Value], unused: Region) -> Value:
     """Map once what is the same for all clients."""
-    differs = any(leaf.region is CLIENTS for leaf in steps.flatten(argument[1]))
-    return steps.call(*argument, CLIENTS if differs else SERVER)
+    function, value = argument
+    differs = any(leaf.region is CLIENTS for leaf in steps.flatten(value))
+    return function(value, CLIENTS if differs else SERVER)
 
 
-def _aggregate(type_spec: TffType, argument: tuple[Value, ...], unused_region: Region) -> Value:
+def _aggregate(type_spec: TffType, argument: Aggregation, unused_region: Region) -> Value:
     """Fold the clients in their order; there is nothing for TFF's `merge` to merge."""
     values, zero, accumulate, _, report = argument
     accumulate_type = type_spec.parameter[2]
     folding = steps.plan_function(accumulate, accumulate_type.parameter)
-    types = steps.leaf_types(accumulate_type.result)
-    fold = Fold(steps.flatten(values), steps.flatten(zero), folding, types)
-    return steps.call(report, steps.pack(accumulate_type.result, fold.outputs), SERVER)
+    fold = Fold(steps.flatten(values), steps.flatten(zero), folding, accumulate_type.result)
+    return report(fold.result, SERVER)
 
 
 _INTRINSICS: dict[str, Intrinsic] = {

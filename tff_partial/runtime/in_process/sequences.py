@@ -5,7 +5,7 @@ order of `tf.nest`, which sorts the names of a structure; leaves are in the orde
 """
 
 import collections
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Optional
 
 import numpy as np
@@ -14,24 +14,18 @@ import tensorflow_federated as tff
 
 from tff_partial.core.types import Array, Structure, Tensor, TffType
 from tff_partial.runtime.in_process import steps
-from tff_partial.runtime.in_process.steps import CLIENTS, Leaf, LeafType, Region, Step, Value
+from tff_partial.runtime.in_process.steps import CLIENTS, Function, Leaf, Region, Step, Value
 
 
 def constant(value: Array, type_spec: tff.TensorType, region: Region) -> Leaf:
     dtype = tf.as_dtype(type_spec.dtype.type)
-    return Step(lambda _: [tf.constant(value, dtype)], (), [type_spec], region).outputs[0]
+    return Step(lambda _: [tf.constant(value, dtype)], (), type_spec, region).outputs[0]
 
 
-def zeros(type_spec: TffType, region: Region) -> list[Leaf]:
-    """Return a zero for each leaf of a type.
-
-    Raises:
-      NotImplementedError: If a leaf is a sequence, or its shape is not known.
-    """
-    return [_zero(leaf_type, region) for leaf_type in steps.leaf_types(type_spec)]
-
-
-def _zero(type_spec: LeafType, region: Region) -> Leaf:
+def zero(type_spec: TffType, region: Region) -> Value:
+    """Return zeros of a type whose leaves are tensors of known shape."""
+    if isinstance(type_spec, tff.StructType):
+        return tuple(zero(element, region) for element in type_spec)
     is_tensor = isinstance(type_spec, tff.TensorType)
     if not is_tensor or not tff.types.is_shape_fully_defined(type_spec.shape):
         raise NotImplementedError(
@@ -40,7 +34,7 @@ def _zero(type_spec: LeafType, region: Region) -> Leaf:
     return constant(np.zeros(type_spec.shape, type_spec.dtype), type_spec, region)
 
 
-def tensor_spec(type_spec: LeafType) -> tf.TensorSpec:
+def tensor_spec(type_spec: steps.LeafType) -> tf.TensorSpec:
     """Return how a leaf of this type is passed to a function."""
     if isinstance(type_spec, tff.SequenceType):
         return tf.TensorSpec((), tf.variant)
@@ -53,7 +47,7 @@ def to_dataset(variant: Tensor, element_type: TffType) -> tf.data.Dataset:
     return tf.data.experimental.from_variant(variant, _pack(element_type, specs))
 
 
-def sequence_map(type_spec: TffType, argument: tuple[Value, Leaf], region: Region) -> Value:
+def sequence_map(type_spec: TffType, argument: tuple[Function, Leaf], region: Region) -> Value:
     function, sequence = argument
     function_type = type_spec.parameter[0]
     element_type = function_type.parameter
@@ -67,58 +61,57 @@ def sequence_map(type_spec: TffType, argument: tuple[Value, Leaf], region: Regio
             # `Dataset.map` spreads an element that is a tuple over the arguments.
             element = arguments if _is_tuple(element_type) else arguments[0]
             results = mapping.emit(_flatten(element_type, element), captures)
-            return _pack(function_type.result, results)
+            return _pack(function_type.result, iter(results))
 
         return [tf.data.experimental.to_variant(to_dataset(variant, element_type).map(map_fn))]
 
     inputs = [sequence, *mapping.captures]
-    return Step(emit, inputs, [type_spec.result], region, mapping.exclusive).outputs[0]
+    return Step(emit, inputs, type_spec.result, region, mapping.exclusive).result
 
 
 def sequence_reduce(
-    type_spec: TffType, argument: tuple[Leaf, Value, Value], region: Region
+    type_spec: TffType, argument: tuple[Leaf, Value, Function], region: Region
 ) -> Value:
-    sequence, zero, function = argument
-    return _reduce(sequence, steps.flatten(zero), function, type_spec.parameter[2], region)
+    sequence, initial, function = argument
+    return _reduce(sequence, initial, function, type_spec.parameter[2], region)
 
 
 def sequence_sum(type_spec: TffType, sequence: Leaf, region: Region) -> Value:
     sum_type = type_spec.result
-    types = steps.leaf_types(sum_type)
 
-    def emit_sums(terms: Sequence[Tensor]) -> list[Tensor]:
-        return list(map(tf.add, terms[: len(types)], terms[len(types) :]))
+    def emit(terms: Sequence[Tensor]) -> list[Tensor]:
+        half = len(terms) // 2
+        return list(map(tf.add, terms[:half], terms[half:]))
 
     def add(argument: Optional[Value], region: Region) -> Value:
-        sums = Step(emit_sums, steps.flatten(argument), types, region)
-        return steps.pack(sum_type, sums.outputs)
+        return Step(emit, steps.flatten(argument), sum_type, region).result
 
     add_type = tff.FunctionType([sum_type, sequence.type.element], sum_type)
-    return _reduce(sequence, zeros(sum_type, region), add, add_type, region)
+    return _reduce(sequence, zero(sum_type, region), add, add_type, region)
 
 
 def _reduce(
-    sequence: Leaf, zero: list[Leaf], function: Value, function_type: TffType, region: Region
+    sequence: Leaf, initial: Value, function: Function, function_type: TffType, region: Region
 ) -> Value:
     reducing = steps.plan_function(function, function_type.parameter)
-    element_type, end = sequence.type.element, 1 + len(zero)
+    element_type, end = sequence.type.element, 1 + len(reducing.outputs)
 
     def emit(inputs: Sequence[Tensor]) -> list[Tensor]:
-        variant, initial, captures = inputs[0], inputs[1:end], inputs[end:]
+        variant, state, captures = inputs[0], inputs[1:end], inputs[end:]
 
         @tf.autograph.experimental.do_not_convert
         def reduce_fn(state: tuple[Tensor, ...], element: Structure) -> tuple[Tensor, ...]:
             return tuple(reducing.emit([*state, *_flatten(element_type, element)], captures))
 
-        return list(to_dataset(variant, element_type).reduce(tuple(initial), reduce_fn))
+        return list(to_dataset(variant, element_type).reduce(tuple(state), reduce_fn))
 
-    inputs = [sequence, *zero, *reducing.captures]
-    types = steps.leaf_types(function_type.result)
-    step = Step(emit, inputs, types, region, reducing.exclusive)
-    return steps.pack(function_type.result, step.outputs)
+    inputs = [sequence, *steps.flatten(initial), *reducing.captures]
+    return Step(emit, inputs, function_type.result, region, reducing.exclusive).result
 
 
-def select(type_spec: TffType, argument: tuple[Value, ...], unused_region: Region) -> Value:
+def select(
+    type_spec: TffType, argument: tuple[Leaf, Leaf, Value, Function], unused_region: Region
+) -> Value:
     """Return `federated_select`: for each of a client's keys, what is selected from the state."""
     keys, _, state, function = argument
     function_type = type_spec.parameter[3]
@@ -130,14 +123,13 @@ def select(type_spec: TffType, argument: tuple[Value, ...], unused_region: Regio
 
         @tf.autograph.experimental.do_not_convert
         def select_fn(key: Tensor) -> Structure:
-            return _pack(function_type.result, selecting.emit([*state, key], captures))
+            return _pack(function_type.result, iter(selecting.emit([*state, key], captures)))
 
         selected = tf.data.Dataset.from_tensor_slices(keys).map(select_fn)
         return [tf.data.experimental.to_variant(selected)]
 
-    inputs = [*steps.flatten(keys), *steps.flatten(state), *selecting.captures]
-    types = steps.leaf_types(type_spec.result)
-    return Step(emit, inputs, types, CLIENTS, selecting.exclusive).outputs[0]
+    inputs = [keys, *steps.flatten(state), *selecting.captures]
+    return Step(emit, inputs, type_spec.result, CLIENTS, selecting.exclusive).result
 
 
 def _is_tuple(type_spec: TffType) -> bool:
@@ -154,15 +146,11 @@ def _flatten(type_spec: TffType, element: Structure) -> list[Tensor]:
     return [leaf for part, (_, field) in zip(parts, fields) for leaf in _flatten(field, part)]
 
 
-def _pack(type_spec: TffType, leaves: Iterable[Tensor]) -> Structure:
-    """Return leaves as an element of a data set: in tuples and OrderedDicts."""
-    remaining = iter(leaves)
-
-    def pack_next(type_spec: TffType) -> Structure:
-        if not isinstance(type_spec, tff.StructType):
-            return next(remaining)
-        fields = [(name, pack_next(t)) for name, t in tff.structure.to_elements(type_spec)]
-        is_tuple = _is_tuple(type_spec)
-        return tuple(part for _, part in fields) if is_tuple else collections.OrderedDict(fields)
-
-    return pack_next(type_spec)
+def _pack(type_spec: TffType, leaves: Iterator[Tensor]) -> Structure:
+    """Return the next leaves as an element of a data set: in tuples and OrderedDicts."""
+    if not isinstance(type_spec, tff.StructType):
+        return next(leaves)
+    parts = [(name, _pack(t, leaves)) for name, t in tff.structure.to_elements(type_spec)]
+    if _is_tuple(type_spec):
+        return tuple(part for _, part in parts)
+    return collections.OrderedDict(parts)

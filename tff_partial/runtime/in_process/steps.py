@@ -6,7 +6,7 @@ at the server, at every client or inside of a local function. `planner` makes th
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Optional, Union
 
 import tensorflow_federated as tff
@@ -69,6 +69,7 @@ class Step:
 
     Attributes:
       emit: Adds it to the function that is being traced; None for a fold.
+      result_type: The type of its result, of which `outputs` are the leaves.
       exclusive: Whether two calls at a time could disturb each other.
       graph: Given if the step is a graph and nothing else.
       level: See `Leaf`.
@@ -76,16 +77,21 @@ class Step:
 
     emit: Optional[Emit]
     inputs: Sequence[Leaf]
-    output_types: dataclasses.InitVar[Iterable[LeafType]]
+    result_type: TffType
     region: Region
     exclusive: bool = False
     graph: Optional[PreparedGraph] = None
 
-    def __post_init__(self, output_types: Iterable[LeafType]) -> None:
+    def __post_init__(self) -> None:
         self.number = next(_step_numbers)
-        folds = isinstance(self, Fold)
-        self.level = max((leaf.level for leaf in self.inputs), default=0) + folds
-        self.outputs = tuple(Leaf(t, self.region, self) for t in output_types)
+        is_fold = isinstance(self, Fold)
+        self.level = max((leaf.level for leaf in self.inputs), default=0) + is_fold
+        self.outputs = [Leaf(t, self.region, self) for t in leaf_types(self.result_type)]
+
+    @property
+    def result(self) -> Value:
+        """The outputs in the structure of the result's type."""
+        return _pack(self.result_type, iter(self.outputs))
 
 
 class Fold(Step):
@@ -96,12 +102,12 @@ class Fold(Step):
         values: list[Leaf],
         zero: list[Leaf],
         accumulate: "LocalFunction",
-        types: list[LeafType],
+        result_type: TffType,
     ):
         self.values = values
         self.zero = zero
         self.accumulate = accumulate
-        super().__init__(None, [*values, *zero, *accumulate.captures], types, SERVER)
+        super().__init__(None, [*values, *zero, *accumulate.captures], result_type, SERVER)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,10 +121,10 @@ class LocalFunction:
       outputs: The leaves that are returned.
     """
 
-    parameters: tuple[Leaf, ...]
-    captures: tuple[Leaf, ...]
-    steps: tuple[Step, ...]
-    outputs: tuple[Leaf, ...]
+    parameters: list[Leaf]
+    captures: list[Leaf]
+    steps: list[Step]
+    outputs: list[Leaf]
 
     @property
     def exclusive(self) -> bool:
@@ -160,18 +166,13 @@ def flatten(value: Optional[Value]) -> list[Leaf]:
     raise NotImplementedError("in_process cannot pass a function where a value is expected")
 
 
-def pack(type_spec: TffType, leaves: Iterable[Leaf]) -> Value:
-    """Return leaves as nested tuples as in the type: the inverse of `flatten`."""
-    remaining = iter(leaves)
-
-    def pack_next(type_spec: TffType) -> Value:
-        if isinstance(type_spec, tff.FederatedType):
-            return pack_next(type_spec.member)
-        if isinstance(type_spec, tff.StructType):
-            return tuple(pack_next(element) for element in type_spec)
-        return next(remaining)
-
-    return pack_next(type_spec)
+def _pack(type_spec: TffType, leaves: Iterator[Leaf]) -> Value:
+    """Return the next leaves in the structure of a type: the inverse of `flatten`."""
+    if isinstance(type_spec, tff.FederatedType):
+        return _pack(type_spec.member, leaves)
+    if isinstance(type_spec, tff.StructType):
+        return tuple(_pack(element, leaves) for element in type_spec)
+    return next(leaves)
 
 
 def create_parameter(type_spec: TffType, region: Region) -> Value:
@@ -186,37 +187,25 @@ def create_parameter(type_spec: TffType, region: Region) -> Value:
     return Leaf(type_spec, region)
 
 
-def call(function: Value, argument: Optional[Value], region: Region) -> Value:
-    """Return the result of a function that is called in a region."""
-    if not callable(function):
-        raise TypeError(f"expected a function. Received: {function}")
-    return function(argument, region)
-
-
-def plan_function(function: Value, parameter_type: TffType) -> LocalFunction:
+def plan_function(function: Function, parameter_type: TffType) -> LocalFunction:
     """Plan a TFF function of local values on its own."""
     inside = Region("function")
     parameter = create_parameter(parameter_type, inside)
-    outputs = flatten(call(function, parameter, inside))
-    steps = (step for step in needed_steps(outputs) if step.region is inside)
+    outputs = flatten(function(parameter, inside))
+    steps = [step for step in needed_steps(outputs) if step.region is inside]
     return local_function(flatten(parameter), steps, outputs)
 
 
-def local_function(
-    parameters: Iterable[Leaf], steps: Iterable[Step], outputs: Iterable[Leaf]
-) -> LocalFunction:
+def local_function(parameters: list[Leaf], steps: list[Step], outputs: list[Leaf]) -> LocalFunction:
     """Put steps together; whatever they use and do not compute is a capture."""
-    parameters, outputs = tuple(parameters), tuple(outputs)
-    # A step is created after those that it depends on.
-    steps = tuple(sorted(steps, key=lambda step: step.number))
     known = {*parameters, *(leaf for step in steps for leaf in step.outputs)}
     used = [*(leaf for step in steps for leaf in step.inputs), *outputs]
-    captures = dict.fromkeys(leaf for leaf in used if leaf not in known)
-    return LocalFunction(parameters, tuple(captures), steps, outputs)
+    captures = list(dict.fromkeys(leaf for leaf in used if leaf not in known))
+    return LocalFunction(parameters, captures, steps, outputs)
 
 
 def needed_steps(outputs: Iterable[Leaf]) -> list[Step]:
-    """Return the steps that lead to the outputs, in the order of their creation."""
+    """Return the steps that lead to the outputs; a step comes after those that it depends on."""
     steps: set[Step] = set()
     waiting = [leaf.step for leaf in outputs if leaf.step]
     while waiting:

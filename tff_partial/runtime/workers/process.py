@@ -87,9 +87,6 @@ class WorkerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def is_running(self) -> bool:
-        return self._process.poll() is None
-
     def exit_status(self) -> str:
         """Return how it ended; a dying worker's connections close a moment before it has ended."""
         try:
@@ -118,7 +115,7 @@ class WorkerProcess:
     def _wait_until_ready(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            if not self.is_running():
+            if self._process.poll() is not None:
                 raise self._start_error(self.exit_status())
             # A new channel each time: gRPC waits a second after a refusal.
             with contact.open_channel(f"localhost:{self.port}") as channel:
