@@ -10,13 +10,16 @@ INSTALLED := $(VENV)/.installed
 
 AUDIT := .venv-audit/bin
 
-# A name on the PATH can be a shim that runs nothing, so each candidate is run.
-define FIND_PYTHON
+# Create the environment $(1), with uv where no Python on the PATH will do. A name on the PATH can
+# be a shim that runs nothing, so each candidate is run.
+define CREATE_ENVIRONMENT
 python=; for p in python3.11 python3.10 python3.9 python3; do \
   if $$p -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' >/dev/null 2>&1; \
   then python=$$p; break; fi; done; \
-if [ -z "$$python" ]; then \
-  echo "error: expected Python 3.9, 3.10 or 3.11 as python3.11, python3.10, python3.9 or python3. Received: $$(python3 --version 2>/dev/null || echo no python3)" >&2; exit 2; fi
+if [ -n "$$python" ]; then $$python -m venv $(1) || { rm -rf $(1); exit 2; }; \
+elif uv --version >/dev/null 2>&1; then uv venv --quiet --python 3.11 --seed $(1) || exit 2; \
+else \
+  echo "error: expected Python 3.9, 3.10 or 3.11 as python3.11, python3.10, python3.9 or python3, or uv (docs/install.md). Received: $$(python3 --version 2>/dev/null || echo no python3)" >&2; exit 2; fi
 endef
 
 .PHONY: run test check format audit clean
@@ -37,7 +40,7 @@ format: $(INSTALLED)
 
 # The newest pip-audit every time: an old one may not understand the database.
 audit:
-	@$(FIND_PYTHON); test -x $(AUDIT)/python || $$python -m venv .venv-audit
+	@test -x $(AUDIT)/python || { $(call CREATE_ENVIRONMENT,.venv-audit); }
 	@$(AUDIT)/python -m pip install --quiet --upgrade --disable-pip-version-check pip-audit
 	@PATH="$(CURDIR)/$(AUDIT):$$PATH" $(AUDIT)/python .ci/audit.py
 
@@ -45,9 +48,8 @@ clean:
 	rm -rf $(VENV) .venv-audit build *.egg-info
 
 $(INSTALLED): requirements.txt setup.cfg pyproject.toml
-	@$(FIND_PYTHON); \
-	echo "Installing into $(VENV) with $$($$python --version); this takes some minutes the first time."; \
-	test -x $(BIN)/python || $$python -m venv $(VENV)
+	@test -x $(BIN)/python || { $(call CREATE_ENVIRONMENT,$(VENV)); }
+	@echo "Installing into $(VENV) with $$($(BIN)/python --version); this takes some minutes the first time."
 	@$(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements.txt
-	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --disable-pip-version-check -e .
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --disable-pip-version-check -e .
 	@touch $@
