@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
@@ -54,25 +55,22 @@ def build(
 
     x_spec = tf.TensorSpec([None, *spec.input_shape], spec.input_dtype)
 
-    @tf.function(input_signature=[x_spec, tf.TensorSpec([None], tf.int32)])
     def batch_sums(x_batch: Any, y_batch: Any) -> Any:
         logits = model.forward(model.preprocess(x_batch), training=False)
         values = [model.losses(y_batch, logits), *model.metrics(y_batch, logits)]
         return tf.stack([tf.reduce_sum(value) for value in values])
 
-    def sums_from(start: int) -> Any:
-        batch = slice(start, start + batch_size)
-        return batch_sums(tf.constant(x[batch]), tf.constant(labels[batch])).numpy()
+    batches = [slice(start, start + batch_size) for start in range(0, len(labels), batch_size)]
+    map_batches = _Mapper(batch_sums, [x_spec, tf.TensorSpec([None], tf.int32)], len(batches))
 
     def evaluate(weights: Any) -> Evaluation:
         model.assign(weights)
         calibrate()
-        sums = _map_batches(pool, sums_from, range(0, len(labels), batch_size))
+        sums = map_batches([(x[batch], labels[batch]) for batch in batches])
         total = np.sum(sums, axis=0, dtype=np.float64) / len(labels)
         return Evaluation(float(total[0]), dict(zip(spec.metrics, map(float, total[1:]))))
 
-    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
-    calibrate = _build_calibrate(model, calibration, calibration_batch, pool)
+    calibrate = _build_calibrate(model, calibration, calibration_batch)
     return evaluate
 
 
@@ -89,15 +87,14 @@ def calibrated(spec: ModelSpec, weights: Any, examples: np.ndarray, batch_size: 
     """
     model = spec.instantiate()
     model.assign(weights)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        _build_calibrate(model, examples, batch_size, pool)()
+    _build_calibrate(model, examples, batch_size)()
     return tff.learning.models.ModelWeights(
         list(weights.trainable), [variable.numpy() for variable in model.statistics]
     )
 
 
 def _build_calibrate(
-    model: Model, examples: Optional[np.ndarray], batch_size: int, pool: Any
+    model: Model, examples: Optional[np.ndarray], batch_size: int
 ) -> Callable[[], None]:
     """Returns a function that sets the statistics of static layers for the current weights."""
     layers = model.layers_of(tf.keras.layers.BatchNormalization)
@@ -112,17 +109,16 @@ def _build_calibrate(
     batches = np.array_split(examples, -(-len(examples) // batch_size))
     spec = model.spec
 
-    @tf.function(input_signature=[tf.TensorSpec([None, *spec.input_shape], spec.input_dtype)])
     def batch_statistics(x_batch: Any) -> Any:
         with normalization.observe_batches(static) as statistics:
             model.forward(model.preprocess(x_batch), training=False)
-        return statistics
+        return tf.nest.flatten(statistics)
 
-    def statistics_of(batch: Any) -> Any:
-        return [value.numpy() for value in tf.nest.flatten(batch_statistics(tf.constant(batch)))]
+    x_spec = tf.TensorSpec([None, *spec.input_shape], spec.input_dtype)
+    map_batches = _Mapper(batch_statistics, [x_spec], len(batches))
 
     def calibrate() -> None:
-        rows = zip(*_map_batches(pool, statistics_of, batches))
+        rows = zip(*map_batches([(batch,) for batch in batches]))
         variables = [v for layer in static for v in (layer.moving_mean, layer.moving_variance)]
         for variable, values in zip(variables, rows):
             variable.assign(np.mean(values, axis=0, dtype=np.float64))
@@ -130,9 +126,31 @@ def _build_calibrate(
     return calibrate
 
 
-def _map_batches(pool: Any, fn: Callable[[Any], Any], batches: Any) -> list[Any]:
-    """[fn(batch) for each batch], in parallel but for the first.
+class _Mapper:
+    """Calls a function with batches in several threads, and returns its values in their order.
 
-    The first batch alone: it traces, which two threads must not do at the same time.
+    Each thread calls a function of its own: two threads in the same kernel corrupt the memory with
+    oneDNN. Nothing is traced while another thread runs.
     """
-    return [fn(batches[0]), *pool.map(fn, batches[1:])]
+
+    def __init__(self, fn: Callable[..., Any], signature: Sequence[Any], batches: int) -> None:
+        traced = tf.function(fn, input_signature=signature).get_concrete_function()
+        count = min(os.cpu_count() or 1, batches)
+        self._functions = [
+            tf.function(lambda *batch: traced(*batch), input_signature=signature)
+            for _ in range(count)
+        ]
+        for function in self._functions:
+            function.get_concrete_function()
+        self._pool = concurrent.futures.ThreadPoolExecutor(count)
+
+    def __call__(self, batches: Sequence[tuple[Any, ...]]) -> list[Any]:
+        count = len(self._functions)
+
+        def run(index: int) -> list[Any]:
+            function = self._functions[index]
+            values = [function(*map(tf.constant, batch)) for batch in batches[index::count]]
+            return [tf.nest.map_structure(lambda value: value.numpy(), value) for value in values]
+
+        shares = list(self._pool.map(run, range(count)))
+        return [shares[i % count][i // count] for i in range(len(batches))]

@@ -262,6 +262,8 @@ def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> 
         sums = tf.zeros([3])
         first, stop = (0, order.num_steps) if steps is None else steps
         for step in tf.range(first, tf.minimum(stop, order.num_steps)):
+            # With oneDNN, iterations that overlap in one kernel corrupt the memory.
+            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
             if model.is_random:
                 model.set_seed(record["seed"] + tf.stack([step + 1, 0]))
             indices = order.indices(step)

@@ -283,6 +283,7 @@ class Computations:
                 built.assign(weights)
                 total = tf.zeros([])
                 for start in tf.range(0, tf.shape(record["y"])[0], LOSS_BATCH):
+                    tf.autograph.experimental.set_loop_options(parallel_iterations=1)
                     x, y = (record[name][start : start + LOSS_BATCH] for name in ("x", "y"))
                     with built.batch_statistics(static_only=True):
                         logits = built.forward(built.preprocess(x), training=False)
