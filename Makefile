@@ -2,6 +2,7 @@
 # make test    all tests
 # make check   format, lint and types
 # make format  apply the formatter and the linter's fixes
+# make docs    write the generated pages: flags, results and the report
 # make audit   known vulnerabilities of the pinned packages (SECURITY.md); needs the network
 ARGS ?= --task=imdb --algo=embracing
 VENV := .venv
@@ -22,7 +23,7 @@ else \
   echo "error: expected Python 3.9, 3.10 or 3.11 as python3.11, python3.10, python3.9 or python3, or uv (docs/install.md). Received: $$(python3 --version 2>/dev/null || echo no python3)" >&2; exit 2; fi
 endef
 
-.PHONY: run test check format audit clean
+.PHONY: run test check format docs audit clean
 run: $(INSTALLED)
 	@$(BIN)/python run_experiment.py $(ARGS)
 
@@ -37,6 +38,11 @@ check: $(INSTALLED)
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(INSTALLED)
+	$(BIN)/python -m tff_partial.cli.flag_reference docs/flags.md
+	$(BIN)/python -m tff_partial.report docs/runs --markdown --remarks=docs/remarks --output=docs/results.md
+	$(BIN)/python -m tff_partial.report docs/runs --remarks=docs/remarks --output=docs/report.html
 
 # The newest pip-audit every time: an old one may not understand the database.
 audit:
