@@ -20,7 +20,9 @@ from tff_partial.experiments import config, flags
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Remarks are parts of docs/results.md.
-PAGES = [path for pattern in ("*.md", "docs/*.md", "docs/algorithms/*.md") for path in ROOT.glob(pattern)]
+PAGES = [
+    path for pattern in ("*.md", "docs/*.md", "docs/algorithms/*.md") for path in ROOT.glob(pattern)
+]
 NAMES = sorted(str(path.relative_to(ROOT)) for path in PAGES)
 EXTENDING = "docs/extending.md"
 FAMILIES = {path.stem: path.read_text() for path in (ROOT / "docs" / "algorithms").glob("*.md")}
@@ -122,7 +124,9 @@ def parser_of(program, monkeypatch):
     return parsed.value.args[0]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("CHANGELOG.md", EXTENDING)])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name not in ("CHANGELOG.md", EXTENDING)]
+)
 def test_commands_have_the_flags_that_they_are_given(name, monkeypatch):
     for program, arguments in commands(name):
         if program == "run_experiment.py":

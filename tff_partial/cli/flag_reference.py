@@ -1,6 +1,6 @@
 """Writes the reference of all flags, docs/flags.md, from their declarations.
 
-    python -m tff_partial.cli.flag_reference docs/flags.md
+python -m tff_partial.cli.flag_reference docs/flags.md
 """
 
 from __future__ import annotations
