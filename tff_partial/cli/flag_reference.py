@@ -17,15 +17,15 @@ from tff_partial.system import files
 
 _HEAD = """# Flags
 
-Written by `make docs` from the declarations; do not edit. Every flag of `run_experiment.py` is also an argument of
-`tff_partial.run` of the same name. `python run_experiment.py --describe=<algo> --task=<task>` prints an algorithm's flags with their
-values in a preset. A flag `--[no]name` is switched on by `--name` and off by `--noname`.
+Written by `make docs` from the declarations; do not edit. Every flag of `run_experiment.py` is also
+an argument of `tff_partial.run`. `python run_experiment.py --describe=<algo> --task=<task>` prints
+an algorithm's flags with their values in a preset. A flag `--[no]name` is switched on by `--name`
+and off by `--noname`.
 """
 _COMMANDS = """## Other commands
 
-`tff-partial <command>` and, for all but `run`, `python -m tff_partial.<command>` (the worker: `tff_partial.runtime.worker`) are the
-same. `--help` lists a command's flags.
-"""
+`tff-partial <command>` and, for all but `run`, `python -m tff_partial.<command>` are the same (the
+worker is `python -m tff_partial.runtime.worker`). `--help` lists a command's flags."""
 
 
 def text() -> str:
@@ -53,7 +53,7 @@ def text() -> str:
         title = f"### {algo}\n\n{algorithm.title[0].upper()}{algorithm.title[1:]}."
         parts.append(_table(title, ("flag", "meaning"), rows))
     rows = [(f"`{name}`", meaning) for name, meaning in main.COMMANDS.items()]
-    parts.append(_table(_COMMANDS.rstrip(), ("command", ""), rows))
+    parts.append(_table(_COMMANDS, ("command", ""), rows))
     return "\n".join(parts)
 
 
@@ -63,7 +63,7 @@ def _name(flag: absl_flags.Flag) -> str:
 
 def _row(flag: absl_flags.Flag, preset: str) -> tuple[str, str, str]:
     default = preset if flag.default in (None, "") else f"`{flag.default}`"
-    return _name(flag), default.replace("`False`", "off"), flag.help
+    return _name(flag), default.replace("`False`", "off"), flag.help.replace("<", "&lt;")
 
 
 def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
