@@ -13,7 +13,7 @@ from absl import flags as absl_flags
 from tff_partial.algorithms import registry
 from tff_partial.cli import command_line, main, run
 from tff_partial.experiments import flags
-from tff_partial.system import files
+from tff_partial.results import text_files
 
 _HEAD = """# Flags
 
@@ -76,7 +76,7 @@ def write(arguments: Sequence[str]) -> int:
     """Write the page to the file that the argument names; return the exit code."""
     parser = command_line.Parser("cli.flag_reference", __doc__)
     parser.add_argument("output", help="File to write.")
-    files.write_text(parser.parse_args(arguments).output, text())
+    text_files.write_text(parser.parse_args(arguments).output, text())
     return 0
 
 
