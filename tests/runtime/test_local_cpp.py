@@ -20,7 +20,7 @@ import tensorflow_federated as tff
 from tests import stock
 from tff_partial import runtime
 from tff_partial.cli import run as run_experiment
-from tff_partial.experiments import loop
+from tff_partial.experiments import participation
 from tff_partial.results import folder as results
 from tff_partial.runtime.workers import client, local_cpp, process
 
@@ -176,8 +176,8 @@ def kill_before_round_3(monkeypatch):
             workers[0].kill()
         return stock_sample(population, cohort, round_num, seed)
 
-    stock_sample = loop.sample_clients
-    monkeypatch.setattr(loop, "sample_clients", sample)
+    stock_sample = participation.sample_clients
+    monkeypatch.setattr(participation, "sample_clients", sample)
 
 
 def test_a_worker_that_computes_for_long_still_answers(monkeypatch):

@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 
-from tff_partial.experiments import loop
 from tff_partial.similarity import comparison, schemes, study, tables
+from tff_partial.system import interrupts
 
 SMALL = [
     "--task=mnist",
@@ -77,16 +77,16 @@ def test_a_finished_run_is_not_repeated(figure1, monkeypatch, capsys):
 
 
 def test_a_run_that_was_stopped_goes_on(figure1, tmp_path, monkeypatch, capsys):
-    sent = loop._StopSignals.__enter__
+    sent = interrupts.StopSignals.__enter__
 
     def stopped(self):
         sent(self)
-        self.signal = 15
+        self.received = 15
         return self
 
     flags = [*SMALL, "--figure=1", f"--output_dir={tmp_path}/run"]
     with monkeypatch.context() as patch:
-        patch.setattr(loop._StopSignals, "__enter__", stopped)
+        patch.setattr(interrupts.StopSignals, "__enter__", stopped)
         assert study.main(flags) == 128 + 15
     assert "stopped after round 1; start again" in capsys.readouterr().err
     assert not (tmp_path / "run" / "similarity.csv").exists()

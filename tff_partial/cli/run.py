@@ -371,10 +371,10 @@ def train(prepared: Prepared) -> None:
 
 def _train(prepared: Prepared, experiment: config.Experiment) -> None:
     from tff_partial.core import evaluation
-    from tff_partial.experiments import loop
+    from tff_partial.experiments import callbacks, loop
 
     data, model = prepared.data, prepared.model
-    plan = loop.Plan(
+    options = loop.LoopOptions(
         rounds=experiment.settings.rounds,
         clients_per_round=experiment.settings.clients_per_round,
         seed=experiment.seed,
@@ -390,25 +390,28 @@ def _train(prepared: Prepared, experiment: config.Experiment) -> None:
     batch_size = experiment.settings.batch_size
     is_static = experiment.normalization == "static"
     calibration = config.mixed_examples(data, experiment.seed) if is_static else None
-    with ProgressBar(plan.rounds) as bar:
-        weights = loop.train(
-            config.create_process(
-                experiment, model, data, several_workers=len(prepared.execution["workers"]) > 1
-            ),
-            data,
-            evaluation.build(
-                model,
-                data.test_x,
-                data.test_y,
-                calibration=calibration,
-                calibration_batch=batch_size,
-            ),
-            plan,
-            prepared.folder,
-            on_round=bar.on_round,
-            tier_of=config.tier_of(experiment),
-            account=prepared.accounts.of_round,
-        )
+    watching = [
+        callbacks.Costs(prepared.accounts),
+        callbacks.TensorBoard(prepared.folder),
+        callbacks.ProgressBar(options.rounds),
+    ]
+    weights = loop.train(
+        config.create_process(
+            experiment, model, data, several_workers=len(prepared.execution["workers"]) > 1
+        ),
+        data,
+        evaluation.build(
+            model,
+            data.test_x,
+            data.test_y,
+            calibration=calibration,
+            calibration_batch=batch_size,
+        ),
+        options,
+        prepared.folder,
+        watching,
+        tier_of=config.tier_of(experiment),
+    )
     if calibration is not None:
         weights = evaluation.calibrated(model, weights, calibration, batch_size)
     values = [*weights.trainable, *weights.non_trainable]
@@ -430,35 +433,6 @@ def finish(
     title = f"{settings['task']}, {settings['algo']}, {settings['model']} ({data})"
     results.plot_curves(f"{folder}/curves.png", title, rows, results.tier_names(settings))
     print(results.format_table({**summary, "results": folder}))
-
-
-class ProgressBar:
-    """A tqdm bar with round, loss, accuracy and time left."""
-
-    def __init__(self, rounds: int) -> None:
-        self._rounds, self._accuracy = rounds, ""
-
-    def __enter__(self) -> ProgressBar:
-        import tqdm
-
-        self._bar = tqdm.tqdm(total=self._rounds, unit="round", dynamic_ncols=True)
-        return self
-
-    def __exit__(self, *unused: Any) -> None:
-        self._bar.close()
-
-    def on_round(self, done: int, row: typing.Mapping[str, Any]) -> None:
-        if not row:
-            interrupts.raise_when_interrupted()  # the loop begins: it saves what is done
-            # Rounds of an earlier start do not count for the time left.
-            self._bar.initial = self._bar.n = done
-            self._bar.refresh()
-            return
-        if row["test_accuracy"] != "":
-            self._accuracy = f"{row['test_accuracy']:.4f}"
-        loss = "" if row["train_loss"] == "" else f"{float(row['train_loss']):.4f}"
-        self._bar.set_postfix_str(f"loss={loss}, accuracy={self._accuracy}", refresh=False)
-        self._bar.update()
 
 
 def list_everything() -> str:

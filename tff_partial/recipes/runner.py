@@ -19,13 +19,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any, Optional
 
 from tff_partial.recipes import document, exact
 from tff_partial.recipes import outcome as recipe_results
 from tff_partial.recipes import plan as recipe_plan
-from tff_partial.system import children
+from tff_partial.system import children, interrupts
 
 _POLL_SECONDS, _REFRESH_SECONDS = 0.2, 5.0
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -94,7 +93,13 @@ def run_all(runs: Sequence[recipe_plan.Run], jobs: int) -> Outcome:
     outcome, bar = Outcome(), _Progress(runs)
     waiting = collections.deque(run for run in runs if not recipe_results.is_finished(run))
     running: dict[str, tuple[recipe_plan.Run, subprocess.Popen]] = {}
-    with _Signals(running) as signals, bar:
+
+    def pass_on(number: int) -> None:
+        say("\nstopping after the rounds under way; once more stops at once")
+        for _, process in list(running.values()):
+            process.send_signal(number)
+
+    with interrupts.StopSignals(pass_on) as signals, bar:
         while running or (waiting and not signals.received):
             for _ in range(0 if signals.received else min(jobs - len(running), len(waiting))):
                 run = waiting.popleft()
@@ -204,26 +209,3 @@ def _rows(path: pathlib.Path) -> int:
             return max(0, sum(1 for _ in file) - 1)
     except OSError:
         return 0
-
-
-class _Signals:
-    """Passes SIGINT and SIGTERM on to the runs, which finish their round, and remembers it."""
-
-    def __init__(self, running: dict[str, tuple[Any, subprocess.Popen]]) -> None:
-        self.received = 0
-        self._running, self._previous = running, dict[int, Any]()
-
-    def __enter__(self) -> _Signals:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous[number] = signal.signal(number, self._pass_on)
-        return self
-
-    def __exit__(self, *unused: Any) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def _pass_on(self, number: int, frame: Optional[FrameType]) -> None:
-        self.received = number
-        say("\nstopping after the rounds under way; once more stops at once")
-        for _, process in list(self._running.values()):
-            process.send_signal(number)

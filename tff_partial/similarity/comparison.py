@@ -19,14 +19,16 @@ import numpy as np
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import ModelSpec
-from tff_partial.processes.averaging import AveragingProcess
+from tff_partial.core.types import Row
+from tff_partial.experiments.callbacks import Callback
+from tff_partial.experiments.participation import RoundResult
 from tff_partial.similarity import svcca
 
 MAXIMUM, MEAN, CLIENTS = "svcca_max_", "svcca_mean_", "svcca_clients"
 
 
-class Comparison:
-    """Compares clients' models on the same examples.
+class Comparison(Callback):
+    """Compares clients' models on the same examples, in rounds that are evaluated.
 
     Args:
       spec: The model.
@@ -59,15 +61,8 @@ class Comparison:
 
         self._activations = activations
 
-    def add_to(self, process: AveragingProcess) -> None:
-        """Adds `columns` to what the round loop measures in rounds that are evaluated."""
-        before = process.measure
-
-        def measure(output: Any) -> dict[str, Any]:
-            values = [client["value"] for client in output.client_states]
-            return {**before(output), **self.columns(values)}
-
-        process.measure = measure
+    def on_result(self, round_num: int, result: RoundResult, is_evaluated: bool) -> Row:
+        return self.columns(list(result.kept.values())) if is_evaluated else {}
 
     def columns(self, values: Sequence[Any]) -> dict[str, float]:
         """What a row of metrics.csv gets.

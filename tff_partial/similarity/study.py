@@ -28,7 +28,7 @@ from tff_partial import runtime
 from tff_partial.experiments import checkpoints, config
 from tff_partial.results import folder as results
 from tff_partial.similarity import comparison, schemes, svcca, tables
-from tff_partial.system import faults, folder_lock, interrupts
+from tff_partial.system import faults, folder_lock
 
 FIGURES = {1: ("none",), 3: ("second_half", "channel", "first_half")}
 # Of the small runs, where the user says nothing else; and what both figures have in the paper.
@@ -179,10 +179,8 @@ def run(prepared: Prepared) -> int:
 
 def _train(prepared: Prepared, scheme: str) -> str:
     """Trains with a scheme, measuring on the way; returns the folder of its metrics."""
-    import tqdm
-
     from tff_partial.core import evaluation
-    from tff_partial.experiments import loop
+    from tff_partial.experiments import callbacks, loop
 
     experiment, data, model = prepared.experiment, prepared.data, prepared.model
     settings = experiment.settings
@@ -190,8 +188,7 @@ def _train(prepared: Prepared, scheme: str) -> str:
     compare = comparison.Comparison(
         model, prepared.batches, prepared.shares[scheme].statistics, prepared.measured["vectors"]
     )
-    compare.add_to(process)
-    plan = loop.Plan(
+    options = loop.LoopOptions(
         settings.rounds,
         settings.clients,
         experiment.seed,
@@ -199,15 +196,13 @@ def _train(prepared: Prepared, scheme: str) -> str:
         stop_when_diverged=False,  # models that diverged are left out and counted
     )
     folder = os.path.join(prepared.folder, scheme)
-    with tqdm.tqdm(total=plan.rounds, desc=scheme, unit="round", dynamic_ncols=True) as bar:
-
-        def on_round(done: int, row: Mapping[str, Any]) -> None:
-            interrupts.raise_when_interrupted()  # the loop has begun: it saves what is done
-            bar.update(done - bar.n)
-
-        os.makedirs(folder, exist_ok=True)
-        evaluate = evaluation.build(model, data.test_x, data.test_y)
-        loop.train(process, data, evaluate, plan, folder, on_round)
+    watching = [
+        compare,
+        callbacks.TensorBoard(folder),
+        callbacks.ProgressBar(options.rounds, scheme),
+    ]
+    evaluate = evaluation.build(model, data.test_x, data.test_y)
+    loop.train(process, data, evaluate, options, folder, watching)
     return folder
 
 
