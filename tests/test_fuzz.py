@@ -26,10 +26,10 @@ from hypothesis import strategies as st
 import tasks
 from tests.report.report_folders import SETTINGS, row, write_recipe, write_run
 from tff_partial.algorithms import registry
+from tff_partial.cli import compare
 from tff_partial.cli import run as run_experiment
 from tff_partial.cli.report import main as report
 from tff_partial.recipes import catalog, exact, runner
-from tff_partial.results import compare
 from tff_partial.results import folder as results
 
 SECONDS = 20

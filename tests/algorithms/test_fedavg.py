@@ -214,7 +214,10 @@ def test_batch_norm_of_channels_that_4_does_not_divide():
 
     `tff_partial` turns oneDNN on if it is imported before TensorFlow: in a process of its own.
     """
-    code = "from tff_partial import runtime; from tests import test_fedavg; runtime.set_default()"
+    code = (
+        "from tff_partial import runtime; from tests.algorithms import test_fedavg; "
+        "runtime.set_default()"
+    )
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; test_fedavg.check_narrow_batch_norm()"],
         cwd=pathlib.Path(__file__).parents[2],

@@ -82,7 +82,7 @@ def test_rows_that_diverge_are_marked_and_not_run_again(tmp_path, capsys, monkey
         recipe=recipe, runs=runs, rows=[run.row for run in runs], folder=tmp_path, document={}
     )
     monkeypatch.setattr(recipe_plan, "create", lambda options, build: plan)
-    monkeypatch.setattr(runner.recipe_document, "write", lambda folder, document: None)
+    monkeypatch.setattr(runner.document, "write", lambda folder, document: None)
     for _ in range(2):
         assert runner.main(types.SimpleNamespace(given={}), build=None) == 1
         captured = capsys.readouterr()
@@ -125,9 +125,9 @@ def test_a_run_that_another_process_works_on_is_waited_for(tmp_path):
 
 def test_runs_end_with_the_process_that_started_them(tmp_path):
     code = (
-        "import pathlib, sys; from tests import test_recipe_runs as t; "
+        "import pathlib, sys; from tests.recipes import test_runner as t; "
         "run = t.fake_run(pathlib.Path(sys.argv[1]), 'a', rounds=10000, seconds=0.1); "
-        "t.recipe_runs.run_all([run], jobs=1)"
+        "t.runner.run_all([run], jobs=1)"
     )
     started = fake_run(tmp_path, "a").folder / "starts"
     with open(tmp_path / "log", "w") as log:
@@ -273,7 +273,7 @@ def test_rows_of_several_starts_are_merged_and_other_settings_refused(tiny, tmp_
         values(["run", *tiny, *more])
         options = run_experiment.recipe_options(values)
         found = recipe_plan.create(options, run_experiment.build)
-        runner.recipe_document.write(found.folder, found.document)
+        runner.document.write(found.folder, found.document)
         return [row["id"] for row in json.loads(path.read_text())["rows"]]
 
     assert create("--only=proximal") == ["proximal"]

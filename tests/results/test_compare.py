@@ -1,6 +1,6 @@
 """Tables of runs beside each other."""
 
-from tff_partial.results import compare
+from tff_partial.cli import compare
 
 
 def write(folder, accuracies):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tff_partial.cli import plots
 from tff_partial.results import figures
 
 
@@ -25,7 +26,7 @@ def test_points_are_by_local_steps_where_there_is_a_value(tmp_path):
 def test_a_picture_of_two_runs(tmp_path, steps):
     folders = [make_run(tmp_path / name, steps) for name in "ab"]
     output = tmp_path / "out.png"
-    assert figures.main([*folders, "--columns=loss,test_accuracy", f"--output={output}"]) == 0
+    assert plots.main([*folders, "--columns=loss,test_accuracy", f"--output={output}"]) == 0
     assert output.read_bytes().startswith(b"\x89PNG")
     assert [p.name for p in tmp_path.iterdir() if "_temp" in p.name] == []
 
@@ -33,6 +34,6 @@ def test_a_picture_of_two_runs(tmp_path, steps):
 def test_errors_are_one_line_and_write_nothing(tmp_path, capsys):
     output = tmp_path / "out.png"
     for arguments in ([str(tmp_path)], [make_run(tmp_path / "a"), "--columns=nothing"]):
-        assert figures.main([*arguments, f"--output={output}"]) == 2
+        assert plots.main([*arguments, f"--output={output}"]) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
     assert not output.exists()

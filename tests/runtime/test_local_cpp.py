@@ -28,9 +28,9 @@ from tff_partial.runtime.workers import client, local_cpp, process
 CHILD = """
 import os, signal, sys, time
 import portpicker
-from tff_partial.runtime import worker_process
+from tff_partial.runtime.workers import process
 port = portpicker.pick_unused_port()
-worker = worker_process.WorkerProcess(worker_process.worker_command(port), port)
+worker = process.WorkerProcess(process.worker_command(port), port)
 with open(sys.argv[1], 'w') as f:
     f.write(str(worker.pid))
 print('done', flush=True)
@@ -41,7 +41,7 @@ CHILD_WITH_TFF = """
 import sys
 import numpy as np
 import tensorflow_federated as tff
-from tff_partial.runtime import local_cpp
+from tff_partial.runtime.workers import local_cpp
 
 @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
 def total(values):
@@ -147,7 +147,7 @@ def test_a_run_whose_worker_is_killed_ends_in_one_line_and_can_be_resumed(
     tmp_path, monkeypatch, capfd, default_runtime
 ):
     flags = "--task=mnist --data=embedded --rounds=4 --clients=4 --clients_per_round=2"
-    arguments = ["run", *flags.split(), "--local_steps=1", "--runtime=local_cpp"]
+    arguments = [*flags.split(), "--local_steps=1", "--runtime=local_cpp"]
     kill_before_round_3(monkeypatch)
     folder = tmp_path / "killed"
     try:

@@ -119,7 +119,7 @@ def test_a_second_run_in_the_folder_is_refused_and_told_who_holds_it(tmp_path, c
     folder = tmp_path / "run"
     folder.mkdir()
     code = (
-        "import sys, time; from tff_partial import folder_lock; "
+        "import sys, time; from tff_partial.system import folder_lock; "
         "lock = folder_lock.FolderLock(sys.argv[1]); print('held', flush=True); time.sleep(99)"
     )
     command = [sys.executable, "-c", code, str(folder)]

@@ -12,7 +12,7 @@ from tff_partial.system import temporary
 # Starts a run's folder, writes a file as TensorFlow does, and then waits.
 CHILD = """
 import sys, tempfile, time
-from tff_partial import temporary
+from tff_partial.system import temporary
 folder = temporary.use_own_folder()
 handle = tempfile.NamedTemporaryFile(prefix="__autograph", delete=False)
 assert handle.name.startswith(folder)
