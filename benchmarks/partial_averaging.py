@@ -34,12 +34,12 @@ class Runner:
         work = dataclasses.replace(works.WORKS["resnet20"], clients=min(clients, 16))
         local = dataclasses.replace(work.local, steps=steps)
         entry = registry.ALGORITHMS[name]
-        given: dict[str, Any] = {"population": clients} if entry.is_stateful else {}
+        given: dict[str, Any] = {"population": clients} if "population" in entry.needs else {}
         self._process = entry.build(work.spec(), entry.params(local=local, **given))
         data = work.client_data()
         self._records = [client_data.create_record(*data[i % 16], i) for i in range(clients)]
         self._state, self._kept = self._process.initialize(), None
-        if entry.is_stateful:
+        if "population" in entry.needs:
             initial = [self._process.initial_client_state()] * clients
             ids = range(clients)
             self._kept = self._process.client_states(ids, [True] * clients, initial)

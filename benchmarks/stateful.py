@@ -61,7 +61,7 @@ class Stepper:
         from tff_partial.experiments import participation
 
         entry = registry.ALGORITHMS[name]
-        given = {"population": num_clients} if entry.is_stateful else {}
+        given = {"population": num_clients} if "population" in entry.needs else {}
         process = entry.build(work.spec(), entry.params(local=work.local, **given))
         data = Clients(work.client_data(), num_clients)
         self.clients = participation.Participation(process, data, folder, SELECTED)

@@ -38,7 +38,7 @@ def cohort(data, seed=0, tiers=1):
 def build(name, local, model=None, **params):
     """An algorithm's process; one with client state is told of the three clients."""
     algorithm = registry.ALGORITHMS[name]
-    if algorithm.is_stateful:
+    if "population" in algorithm.needs:
         params = {"population": 3, **params}
     else:
         params.pop("population", None)

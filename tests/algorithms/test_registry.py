@@ -65,7 +65,7 @@ ALGORITHMS = sorted(registry.ALGORITHMS)
 
 def build(name, local=None, batch_norm=True, **params):
     local = local or LocalTraining(steps=5, batch_size=4, learning_rate=0.1, momentum=0.5)
-    if registry.ALGORITHMS[name].has_tiers:  # as many as there are clients
+    if "tiers" in registry.ALGORITHMS[name].needs:  # as many as there are clients
         params = {"tiers": registry.ALGORITHMS[name].params().tiers[:3], **params}
     return tiny.build(name, local, tiny.spec(batch_norm), **params)
 
@@ -87,7 +87,7 @@ def test_loss_falls_and_the_states_type_is_stable(name):
     process = build(name)
     stateless = isinstance(process, tff.learning.templates.LearningProcess)
     assert stateless != isinstance(process, stateful.StatefulProcess)
-    assert stateless != registry.ALGORITHMS[name].is_stateful
+    assert stateless == ("population" not in registry.ALGORITHMS[name].needs)
     state, metrics = tiny.run(process, tiny.client_data(), rounds=12, tiers=3)
     losses = [float(m["train_loss"]) for m in metrics]
     assert np.mean(losses[-3:]) < 0.8 * losses[0]

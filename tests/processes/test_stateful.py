@@ -25,9 +25,9 @@ PARAMS = {
     "fedumf": {"alpha": 0.7},
     "fedumf_feddc": {"fusion": 0.7, "alpha": 0.2},
 }
-ALL = sorted(name for name, entry in registry.ALGORITHMS.items() if entry.is_stateful)
+ALL = sorted(name for name, entry in registry.ALGORITHMS.items() if "population" in entry.needs)
 # Those whose clients keep their models are in test_averaging.py.
-STATEFUL = [name for name in ALL if not registry.ALGORITHMS[name].keeps_models]
+STATEFUL = [name for name in ALL if "active" not in registry.ALGORITHMS[name].needs]
 
 
 PLAIN = {"momentum": 0.0, "weight_decay": 0.0, "weight_decay_on": "kernels", "clip_norm": None}
@@ -73,7 +73,7 @@ def test_equals_numpy_with_partial_participation_and_changing_rates(name, sgd):
     upcoming = [*SELECTED[1:], []]
     for t, selected in enumerate(SELECTED):
         others = []
-        if registry.ALGORITHMS[name].is_stateful:
+        if "population" in registry.ALGORITHMS[name].needs:
             others = process.unselected(selected, upcoming[t], range(3))
         running.next(selected, others)
         server, all_clients = wanted[t]

@@ -34,14 +34,14 @@ def build(name, several_workers):
     """The process, built once for all runtimes."""
     local = LocalTraining(steps=4, batch_size=4, learning_rate=0.1, momentum=0.9)
     params = {"one_step": True} if several_workers else {}
-    if registry.ALGORITHMS[name].has_tiers:
+    if "tiers" in registry.ALGORITHMS[name].needs:
         params["tiers"] = registry.ALGORITHMS[name].params().tiers[:3]
     return tiny.build(name, local, tiny.spec(batch_norm=True), population=5, **params)
 
 
 def three_rounds(name, default_runtime, runtime_name, **options):
     """Weights after three rounds on a runtime; the session's own is put back afterwards."""
-    several = len(options.get("workers", ())) > 1 and registry.ALGORITHMS[name].keeps_models
+    several = len(options.get("workers", ())) > 1 and "one_step" in registry.ALGORITHMS[name].needs
     process = build(name, several)
     context = runtime.set_default(runtime_name, **options)
     try:

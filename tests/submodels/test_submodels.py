@@ -14,7 +14,6 @@ from tff_partial.core import client_data as records
 from tff_partial.core import local_training
 from tff_partial.core import model as model_spec
 from tff_partial.core.local_training import LocalTraining
-from tff_partial.processes import submodel
 from tff_partial.submodels import groups as channel_groups
 from tff_partial.submodels import selection, slicing
 
@@ -98,7 +97,7 @@ def kept_by(algo, net, weights, record, round_num, rate, rounding):
         return [reference.top_k(v, k) for v, k in zip(values, sizes)]
     if algo == "feddropout":
         rule = selection.random(channel_groups.analyse(NETS[net][1]))
-        request = submodel.Request(sizes, None, element(record, round_num), round_num)
+        request = selection.Request(sizes, None, element(record, round_num), round_num)
         return [indices.numpy() for indices in rule(request)]
     return [reference.ordered(k, m) for k, m in zip(sizes, full)]
 
@@ -134,7 +133,7 @@ def test_fedrolex_rolls_forward_as_in_the_paper_and_not_as_in_its_code():
     rule, widths = selection.rolling(channels), [group.size for group in channels.groups]
     forward, backward = [], []
     for t in range(9):
-        found = rule(submodel.Request([3, 2], None, None, t))
+        found = rule(selection.Request([3, 2], None, None, t))
         for indices, m, k in zip(found, widths, (3, 2)):
             paper, code = (np.sort(np.roll(np.arange(m), s)[:k]) for s in (-t, t))
             forward.append(np.array_equal(indices, paper))
@@ -286,7 +285,7 @@ def test_fedrolex_covers_every_channel_equally_in_one_cycle():
         m = channels.groups[group].size
         counts = np.zeros(m, int)
         for round_num in range(m):
-            kept = rule(submodel.Request(sizes, None, None, round_num))[group].numpy()
+            kept = rule(selection.Request(sizes, None, None, round_num))[group].numpy()
             assert len(set(kept)) == k
             counts[kept] += 1
         assert (counts == k).all()
@@ -297,7 +296,7 @@ def draws(temperature, scores, k, count=2000):
     counts = np.zeros(len(scores))
     for client in range(count):
         record = {"seed": tf.constant([client, 7])}
-        request = submodel.Request([k], None, record, 0)
+        request = selection.Request([k], None, record, 0)
         counts[selection.sampled([tf.constant(scores)], request, temperature)[0].numpy()] += 1
     return counts
 
@@ -328,7 +327,7 @@ def test_temperature_zero_is_top_k_and_random_dropout_is_uniform():
     rule, counts = selection.random(channels), np.zeros(7)
     for client in range(1400):
         record = {"seed": tf.constant([client, 3])}
-        counts[rule(submodel.Request([1, 1], None, record, 0))[0].numpy()] += 1
+        counts[rule(selection.Request([1, 1], None, record, 0))[0].numpy()] += 1
     assert p_value(((counts - 200) ** 2 / 200).sum(), 6) > 1e-3
 
 
@@ -373,7 +372,7 @@ def test_distillation_moves_the_mean_towards_the_ensemble():
     examples = np.random.default_rng(9).normal(size=(40, 5)).astype(np.float32)
     found = {}
     for steps in (1, 60):
-        params = {"distill": 40, "distill_steps": steps, "server_examples": examples}
+        params = {"distill": 40, "distill_steps": steps, "server_examples": lambda n: examples[:n]}
         process = tiny.build("feddse", LOCAL, NETS["dense"][1], tiers=TIERS, **params)
         rounds = tiny.Rounds(process, data, tiers=3)
         rounds.next()
@@ -411,7 +410,7 @@ def test_distillation_must_have_examples():
 
 def test_distillation_leaves_the_model_alone_without_contributors():
     examples = np.random.default_rng(9).normal(size=(40, 5)).astype(np.float32)
-    params = {"distill": 40, "distill_steps": 5, "server_examples": examples}
+    params = {"distill": 40, "distill_steps": 5, "server_examples": lambda n: examples[:n]}
     process = tiny.build("feddse", LOCAL, NETS["dense"][1], tiers=("1/2",), **params)
     empty = [(x[:0], y[:0]) for x, y in client_data("dense")]
     rounds = tiny.Rounds(process, empty)
@@ -429,7 +428,7 @@ def test_distillation_of_a_model_with_one_logit():
     data = [(x, np.minimum(y, 1)) for x, y in tiny.client_data()]
     found = []
     for steps in (1, 40):
-        params = {"distill": 40, "distill_steps": steps, "server_examples": examples}
+        params = {"distill": 40, "distill_steps": steps, "server_examples": lambda n: examples[:n]}
         spec = model_spec.ModelSpec(create, (tiny.FEATURES,))
         rounds = tiny.Rounds(tiny.build("feddse", LOCAL, spec, tiers=("1/2",), **params), data)
         rounds.next()

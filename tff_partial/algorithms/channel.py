@@ -1,7 +1,8 @@
 """Channel: a weak client's update counts for some of the channels of every layer.
 
-The channel-wise scheme of the ablation in Lee et al., Embracing federated learning, 2024, section
-3.2, which synchronises half of the channels at every layer:
+The channel-wise scheme of the ablation in Lee et al., Embracing federated learning: enabling weak
+client participation via partial model training, 2024, section 3.2, which synchronises half of the
+channels at every layer:
 
     for each round t:
         for each client i of the cohort, in parallel:
@@ -9,7 +10,7 @@ The channel-wise scheme of the ablation in Lee et al., Embracing federated learn
         each channel <- mean over the clients that share it
 
 A strong client shares all channels, any other the first ceil(share * m) of the m of a layer. The
-last layer is shared whole (channel_shares.py).
+last layer is shared whole (layers.channel_masks).
 
 Differences from the paper: there local models persist and all clients are alike; here clients start
 from the global model and tiers may be mixed.
@@ -19,10 +20,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 from tff_partial import costs
+from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core.model import Model, ModelSpec
+from tff_partial.core.types import LearningProcess
 from tff_partial.layers import channel_masks, parts
 from tff_partial.processes import learning
 
@@ -43,8 +45,8 @@ class Params(learning.TieredParams):
             raise ValueError(f"share must be in (0, 1]. Received: share={self.share}")
 
 
-def build(model: ModelSpec, params: Params) -> Any:
-    """Returns the `tff.learning.templates.LearningProcess`."""
+def build(model: ModelSpec, params: Params) -> LearningProcess:
+    """Return the process."""
 
     def part_fn(tier: str) -> learning.PartFn:
         return functools.partial(_part, share=_share(params, tier))
@@ -53,7 +55,7 @@ def build(model: ModelSpec, params: Params) -> Any:
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client of the tier."""
+    """Return what a round costs a client of the tier."""
     return costs.channels(model, _share(params, tier), params.local.batch_size)
 
 
@@ -64,3 +66,14 @@ def _share(params: Params, tier: str) -> float:
 def _part(model: Model, share: float) -> parts.Part:
     masks = channel_masks.masks(model, share)
     return parts.everything(model)._replace(share=lambda variable: masks[id(variable)])
+
+
+ALGORITHM = Algorithm(
+    name="channel",
+    title="weak clients share half of the channels (ablation)",
+    paper="embracingfl",
+    params=Params,
+    build=build,
+    cost=cost,
+    needs=("tiers",),
+)

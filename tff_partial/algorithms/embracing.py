@@ -5,7 +5,7 @@ training, 2024. With x = (y, z), z being what the client's tier trains:
 
     for each round t:
         for each client i of the cohort, in parallel:
-            D_i <- MultiStepForwardPass(y_t, D_i)          (recording.py; strong clients: none)
+            D_i <- MultiStepForwardPass(y_t, D_i)          (layers.recorded; strong: none)
             z_i <- tau steps of local SGD from z_t on D_i
         z_{t+1} <- mean of z_i over the clients that trained it, for each layer
     a layer that nobody trained stays as it was
@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 from tff_partial import costs
+from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import LearningProcess
 from tff_partial.layers import parts, recorded
 from tff_partial.processes import learning
 
@@ -48,8 +49,8 @@ class Params(learning.TieredParams):
             )
 
 
-def build(model: ModelSpec, params: Params) -> Any:
-    """Returns the `tff.learning.templates.LearningProcess`."""
+def build(model: ModelSpec, params: Params) -> LearningProcess:
+    """Return the process."""
     size = params.local.batch_size
 
     def part_fn(tier: str) -> learning.PartFn:
@@ -67,6 +68,17 @@ def build(model: ModelSpec, params: Params) -> Any:
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client of the tier."""
+    """Return what a round costs a client of the tier."""
     size = params.local.batch_size
     return costs.recorded_suffix(model, costs.cut_of(tier, model, size), size)
+
+
+ALGORITHM = Algorithm(
+    name="embracing",
+    title="weak clients train output-side layers on recorded activations",
+    paper="embracingfl",
+    params=Params,
+    build=build,
+    cost=cost,
+    needs=("tiers",),
+)

@@ -16,11 +16,11 @@ possible; batch-norm statistics are averaged like weights.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from tff_partial import costs
+from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import LearningProcess
 from tff_partial.processes import learning
 
 
@@ -42,8 +42,8 @@ class Params:
         learning.check_mean(self.weighting, self.server_learning_rate)
 
 
-def build(model: ModelSpec, params: Params) -> Any:
-    """Returns the `tff.learning.templates.LearningProcess`."""
+def build(model: ModelSpec, params: Params) -> LearningProcess:
+    """Return the process."""
     return learning.build_learning_process(
         model,
         params.local,
@@ -52,6 +52,11 @@ def build(model: ModelSpec, params: Params) -> Any:
     )
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client; all are strong."""
-    return costs.whole(model, params.local.batch_size)
+ALGORITHM = Algorithm(
+    name="fedavg",
+    title="every client trains the whole model",
+    paper="",
+    params=Params,
+    build=build,
+    cost=whole_model_cost,
+)

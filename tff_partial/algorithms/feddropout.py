@@ -1,8 +1,11 @@
 """Federated Dropout: a client trains random channels of every layer.
 
 Caldas et al., Expanding the reach of federated learning by reducing client resource requirements,
-2018, as Wang et al. (FedDSE, papers/feddse.txt) compare with it; with `layers` = dense it is
-FedDrop as Wu et al. (FedPMT, papers/fedpmt.txt) use it, which drops neurons of hidden dense layers:
+2018; as Wang et al., FedDSE: distribution-aware sub-model extraction for federated learning over
+resource-constrained devices, 2024, compare with it. With `layers` = dense it is FedDrop, which
+drops neurons of hidden dense layers, as Wu et al., Straggler-resilient federated learning: tackling
+computation heterogeneity with layer-wise partial model training in mobile edge network, 2023, use
+it:
 
     for each round t:
         for each client k of the cohort, in parallel:
@@ -21,10 +24,11 @@ exactly ceil(r_k m) are kept.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from tff_partial import capacities, costs
+from tff_partial import capacities
+from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import LearningProcess
 from tff_partial.processes import submodel
 from tff_partial.submodels import selection
 
@@ -51,33 +55,19 @@ class Params(submodel.HeteroParams):
             raise ValueError(f"layers must be one of {LAYERS}. Received: layers={self.layers!r}")
         _layer_rates(self.keep_rates)
 
-
-def build(model: ModelSpec, params: Params) -> Any:
-    """Returns the `tff.learning.templates.LearningProcess`."""
-    small = [_submodel(model, params, tier) for tier in params.tiers]
-    return submodel.build(
-        model,
-        params,
-        small,
-        selection.random,
-        params.masked_logits,
-        masked_rows=params.masked_rows,
-    )
+    def submodel(self, model: ModelSpec, tier: str) -> submodel.Submodel:
+        return submodel.create_submodel(
+            model,
+            tier,
+            self.scaler,
+            dense_only=self.layers == "dense",
+            layer_rates=_layer_rates(self.keep_rates),
+        )
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client of the tier."""
-    return submodel.cost(model, _submodel(model, params, tier), params.local.batch_size)
-
-
-def _submodel(model: ModelSpec, params: Params, tier: str) -> submodel.Submodel:
-    return submodel.create_submodel(
-        model,
-        tier,
-        params.scaler,
-        dense_only=params.layers == "dense",
-        layer_rates=_layer_rates(params.keep_rates),
-    )
+def build(model: ModelSpec, params: Params) -> LearningProcess:
+    """Return the process."""
+    return submodel.build_like_heterofl(model, params, selection.random)
 
 
 def _layer_rates(text: str) -> dict[str, float]:
@@ -85,3 +75,16 @@ def _layer_rates(text: str) -> dict[str, float]:
     if not all(name for name, _ in pairs):
         raise ValueError(f"keep_rates must be like fc1:0.5,fc2:0.75. Received: keep_rates={text!r}")
     return {name: capacities.rate_of(rate) for name, rate in pairs}
+
+
+ALGORITHM = Algorithm(
+    name="feddropout",
+    title="clients train random channels of every layer",
+    paper="feddse",
+    params=Params,
+    build=build,
+    cost=submodel.cost,
+    needs=("tiers",),
+    tiers_are_rates=True,
+    defaults=Defaults(clip_norm=1.0, normalization="static"),
+)

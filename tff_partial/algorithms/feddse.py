@@ -1,7 +1,7 @@
 """FedDSE: a client trains the neurons that its data activate.
 
 Wang et al., FedDSE: distribution-aware sub-model extraction for federated learning over
-resource-constrained devices, 2024 (papers/feddse.txt, algorithm 1). With r the client's rate:
+resource-constrained devices, 2024, algorithm 1. With r the client's rate:
 
     for each round t:
         for each client n of the cohort, in parallel:
@@ -12,8 +12,8 @@ resource-constrained devices, 2024 (papers/feddse.txt, algorithm 1). With r the 
         each element of w_{t+1} <- mean of w^n over the clients that hold it
 
 With `distill` > 0 the server then distils the ensemble of the clients' sub-models into w_{t+1}
-(FedDF, section 7.6; distillation.py). Static batch normalisation and the scaler are the paper's;
-masked logits and clipping are those of HeteroFL's code, whose set-up the paper follows.
+(FedDF, section 7.6; processes.distillation). Static batch normalisation and the scaler are the
+paper's; masked logits and clipping are those of HeteroFL's code, whose set-up the paper follows.
 
 Differences from the paper: its mask M is on the outputs of a layer only, M_{l,i,j} = 0 if neuron i
 of layer l is pruned, so that a kept neuron keeps its weights from pruned neurons of the layer
@@ -28,10 +28,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Optional
+from typing import Callable, Optional
 
 from tff_partial import costs
+from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import Array, LearningProcess, Tensor
 from tff_partial.processes import distillation, submodel
 from tff_partial.submodels import scores as activations
 from tff_partial.submodels import selection
@@ -50,7 +52,7 @@ class Params(submodel.HeteroParams):
       distill: Number of unlabelled examples that the server distils with; 0: it does not.
       distill_steps: Steps of the distillation after every round.
       distill_learning_rate: Learning rate of the distillation's Adam.
-      server_examples: These examples, as clients hold theirs [distill, ...].
+      server_examples: Number -> that many unlabelled examples, as clients hold theirs.
     """
 
     temperature: float = 0.0
@@ -58,7 +60,9 @@ class Params(submodel.HeteroParams):
     distill: int = 0
     distill_steps: int = 50
     distill_learning_rate: float = 1e-3
-    server_examples: Any = dataclasses.field(default=None, compare=False)
+    server_examples: Optional[Callable[[int], Array]] = dataclasses.field(
+        default=None, compare=False
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,15 +78,14 @@ class Params(submodel.HeteroParams):
                 raise ValueError(f"{name} must be positive. Received: {name}={value}")
 
 
-def build(model: ModelSpec, params: Params) -> Any:
-    """Returns the `tff.learning.templates.LearningProcess`."""
-    small = [submodel.create_submodel(model, t, params.scaler) for t in params.tiers]
+def build(model: ModelSpec, params: Params) -> LearningProcess:
+    """Return the process."""
 
-    def create_rule(channels: Channels) -> submodel.Rule:
+    def create_rule(channels: Channels) -> selection.Rule:
         whole = model.instantiate()
         score = activations.build_scores(whole, channels, params.inference_examples, _BATCH)
 
-        def rule(request: submodel.Request) -> Any:
+        def rule(request: selection.Request) -> list[Tensor]:
             if all(k == g.size for k, g in zip(request.sizes, channels.groups)):
                 return selection.ordered(channels)(request)  # there is nothing to choose
             whole.assign(request.weights)
@@ -91,15 +94,7 @@ def build(model: ModelSpec, params: Params) -> Any:
 
         return rule
 
-    return submodel.build(
-        model,
-        params,
-        small,
-        create_rule,
-        params.masked_logits,
-        _distillation(params),
-        masked_rows=params.masked_rows,
-    )
+    return submodel.build_like_heterofl(model, params, create_rule, _distillation(params))
 
 
 def _distillation(params: Params) -> Optional[distillation.Distillation]:
@@ -107,17 +102,26 @@ def _distillation(params: Params) -> Optional[distillation.Distillation]:
         return None
     if params.server_examples is None:
         raise ValueError(f"server_examples must be given. Received: distill={params.distill}")
-    return distillation.Distillation(
-        params.server_examples[: params.distill],
-        params.distill_steps,
-        params.distill_learning_rate,
-    )
+    examples = params.server_examples(params.distill)
+    return distillation.Distillation(examples, params.distill_steps, params.distill_learning_rate)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client of the tier: it receives the whole model and runs it once."""
-    small = submodel.create_submodel(model, tier)
-    trained = submodel.cost(model, small, params.local.batch_size)
+    """Return a client's cost of a round: it receives the whole model and runs it once."""
+    trained = submodel.cost(model, params, tier)
     whole = costs.whole(model, params.local.batch_size)
     looks = 0 if trained.parameters == whole.parameters else whole.forward
     return dataclasses.replace(trained, bytes_down=whole.bytes_down, record=looks)
+
+
+ALGORITHM = Algorithm(
+    name="feddse",
+    title="clients train the neurons that their data activate",
+    paper="feddse",
+    params=Params,
+    build=build,
+    cost=cost,
+    needs=("tiers", "server_examples"),
+    tiers_are_rates=True,
+    defaults=Defaults(clip_norm=1.0, normalization="static"),
+)

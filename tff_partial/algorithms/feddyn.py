@@ -1,7 +1,7 @@
 """FedDyn: each client's objective is corrected by the sum of its past updates.
 
-Acar et al., Federated learning based on dynamic regularization, 2021; as the appendix of FedUMF
-(papers/fedumf.txt) runs it.
+Acar et al., Federated learning based on dynamic regularization, 2021; as the appendix of Li et al.,
+Model fusion from unauthorized clients in federated learning, 2022, runs it.
 
     l_i <- 0 for every client;  D <- 0
     for each round:
@@ -26,10 +26,11 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from typing import Any
 
-from tff_partial import costs
+from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import Structure
+from tff_partial.core.vectors import Vector
 from tff_partial.processes import stateful
 from tff_partial.processes.stateful import Client, Server, Update
 
@@ -51,31 +52,37 @@ class Params(stateful.StatefulParams):
 
 
 def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
-    """Returns the process."""
-    population, alpha = params.check_population(), params.alpha
+    """Return the process."""
+    population = params.check_population()
 
-    def client(of: Client) -> Update:
-        l_i, last = of.state["slope"], of.state["model"]
-        y, l_i = of.train(of.weights, l_i)  # alpha is the pull, so l_i moves along with w
+    def train(client: Client) -> Update:
+        l_i, last = client.state["slope"], client.state["model"]
+        y, l_i = client.train(client.weights, l_i)  # alpha is the pull: l_i moves along with w
         return Update(y, state=collections.OrderedDict(slope=l_i, model=y), summed=y - last)
 
-    def server(of: Server) -> Any:
-        drift = of.state["drift"] + of.moved / population
-        all_clients = of.state["all_clients"] + of.sums / population
+    def update_server(server: Server) -> tuple[Vector, Structure]:
+        drift = server.state["drift"] + server.moved / population
+        all_clients = server.state["all_clients"] + server.sums / population
         new_state = collections.OrderedDict(drift=drift, all_clients=all_clients)
-        return of.weights + of.update + drift, new_state
+        return server.weights + server.update + drift, new_state
 
     rules = stateful.Rules(
         client_state=lambda x: collections.OrderedDict(slope=x.zeros(), model=x),
         server_state=lambda x: collections.OrderedDict(drift=x.zeros(), all_clients=x),
-        client=client,
-        server=server,
-        pull=alpha,
+        client=train,
+        server=update_server,
+        pull=params.alpha,
         other_models={"all_clients": lambda state: state["all_clients"]},
     )
     return stateful.build(model, params.local, rules, params.weighting)
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client; all are strong."""
-    return costs.whole(model, params.local.batch_size)
+ALGORITHM = Algorithm(
+    name="feddyn",
+    title="each client's objective is corrected by its past",
+    paper="fedumf_appendix",
+    params=Params,
+    build=build,
+    cost=whole_model_cost,
+    needs=("population",),
+)

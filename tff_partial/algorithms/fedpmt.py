@@ -1,8 +1,8 @@
 """FedPMT: back-propagation stops early.
 
 Wu et al., Straggler-resilient federated learning: tackling computation heterogeneity with
-layer-wise partial model training in mobile edge network, Algorithm 1. Layers before the device's
-mask take part in the forward pass of every step, and get no gradient:
+layer-wise partial model training in mobile edge network, 2023, algorithm 1. Layers before the
+device's mask take part in the forward pass of every step, and get no gradient:
 
     for each round t:
         option I:  the server sends w_t and f_k to each device k of the cohort
@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 from tff_partial import costs
+from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Cut, ModelSpec
+from tff_partial.core.types import LearningProcess
 from tff_partial.layers import parts
 from tff_partial.processes import learning
 
@@ -60,8 +61,8 @@ class Params(learning.TieredParams):
             )
 
 
-def build(model: ModelSpec, params: Params) -> Any:
-    """Returns the `tff.learning.templates.LearningProcess`."""
+def build(model: ModelSpec, params: Params) -> LearningProcess:
+    """Return the process."""
 
     def part_fn(tier: str) -> learning.PartFn:
         return functools.partial(parts.stopped, cut=_mask(model, params, tier))
@@ -70,19 +71,19 @@ def build(model: ModelSpec, params: Params) -> Any:
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client of the tier."""
+    """Return what a round costs a client of the tier."""
     return costs.backprop_suffix(model, _mask(model, params, tier), params.local.batch_size)
 
 
 def _mask(model: ModelSpec, params: Params, tier: str) -> Cut:
-    """The blocks that a client of the tier leaves out, f_k."""
+    """Return the blocks that a client of the tier leaves out, f_k."""
     if params.option == "device":
         return Cut(_pick(model, params, tier))
     return Cut(costs.cut_of(tier, model, params.local.batch_size).blocks)
 
 
 def _pick(model: ModelSpec, params: Params, tier: str) -> int:
-    """Option II: the largest of the offered masks, as a number of removed blocks, that fits."""
+    """Return the largest of the offered masks that fits, as a number of removed blocks."""
     size, deepest = params.local.batch_size, costs.deepest_cut(model)
     offered = [int(mask) for mask in params.masks.split(",") if mask] or range(deepest + 1)
     if max(offered) > deepest:
@@ -112,3 +113,14 @@ def _pick(model: ModelSpec, params: Params, tier: str) -> int:
 
 def _is_list(text: str) -> bool:
     return all(mask.isdigit() for mask in text.split(","))
+
+
+ALGORITHM = Algorithm(
+    name="fedpmt",
+    title="back-propagation stops early",
+    paper="fedpmt",
+    params=Params,
+    build=build,
+    cost=cost,
+    needs=("tiers",),
+)

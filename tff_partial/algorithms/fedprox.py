@@ -1,7 +1,7 @@
 """FedProx: FedAvg whose clients are held back to the server's model.
 
-Li et al., Federated optimization in heterogeneous networks, 2020; as the appendix of FedUMF
-(papers/fedumf.txt) runs it.
+Li et al., Federated optimization in heterogeneous networks, 2020; as the appendix of Li et al.,
+Model fusion from unauthorized clients in federated learning, 2022, runs it.
 
     for each client k of the cohort S_t, in parallel:
         w_k <- local SGD from w_t on  f_k(w) + mu / 2 * |w - w_t|^2
@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
-from tff_partial import costs
+from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
 from tff_partial.core import finite
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import LearningProcess
 from tff_partial.processes import learning
 
 
@@ -45,13 +45,18 @@ class Params:
             raise ValueError(f"mu must be finite and not negative. Received: mu={self.mu}")
 
 
-def build(model: ModelSpec, params: Params) -> Any:
-    """Returns the `tff.learning.templates.LearningProcess`."""
+def build(model: ModelSpec, params: Params) -> LearningProcess:
+    """Return the process."""
     return learning.build_learning_process(
         model, params.local, pull=params.mu, weighting=params.weighting
     )
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client; all are strong."""
-    return costs.whole(model, params.local.batch_size)
+ALGORITHM = Algorithm(
+    name="fedprox",
+    title="clients are held back to the server's model",
+    paper="fedumf_appendix",
+    params=Params,
+    build=build,
+    cost=whole_model_cost,
+)

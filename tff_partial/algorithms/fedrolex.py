@@ -1,7 +1,8 @@
 """FedRolex: the channels that a client trains roll on from round to round.
 
 Alam et al., FedRolex: model-heterogeneous federated learning with rolling sub-model extraction,
-2022, as Wang et al. (FedDSE, papers/feddse.txt) compare with it:
+2022; as Wang et al., FedDSE: distribution-aware sub-model extraction for federated learning over
+resource-constrained devices, 2024, compare with it:
 
     for each round t:
         for each client k of the cohort, in parallel:
@@ -20,10 +21,10 @@ implemented here.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from tff_partial import costs
+from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import LearningProcess
 from tff_partial.processes import submodel
 from tff_partial.submodels import selection
 
@@ -33,20 +34,19 @@ class Params(submodel.HeteroParams):
     """Hyperparameters of FedRolex."""
 
 
-def build(model: ModelSpec, params: Params) -> Any:
-    """Returns the `tff.learning.templates.LearningProcess`."""
-    small = [submodel.create_submodel(model, t, params.scaler) for t in params.tiers]
-    return submodel.build(
-        model,
-        params,
-        small,
-        selection.rolling,
-        params.masked_logits,
-        masked_rows=params.masked_rows,
-    )
+def build(model: ModelSpec, params: Params) -> LearningProcess:
+    """Return the process."""
+    return submodel.build_like_heterofl(model, params, selection.rolling)
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client of the tier."""
-    small = submodel.create_submodel(model, tier)
-    return submodel.cost(model, small, params.local.batch_size)
+ALGORITHM = Algorithm(
+    name="fedrolex",
+    title="clients train a window of channels that rolls on",
+    paper="feddse",
+    params=Params,
+    build=build,
+    cost=submodel.cost,
+    needs=("tiers",),
+    tiers_are_rates=True,
+    defaults=Defaults(clip_norm=1.0, normalization="static"),
+)

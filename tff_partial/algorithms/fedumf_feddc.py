@@ -1,4 +1,7 @@
-"""FedUMF combined with FedDC, 'FedUmf' in tables A1 and A2 of papers/fedumf.txt.
+"""FedUMF combined with FedDC.
+
+'FedUmf' in tables A1 and A2 of Li et al., Model fusion from unauthorized clients in federated
+learning, 2022:
 
     for each round t:
         for each client i:
@@ -16,18 +19,17 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import Any
 
-from tff_partial import costs
-from tff_partial.algorithms import feddc, fedumf
+from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import Structure
 from tff_partial.core.vectors import Vector, choose
-from tff_partial.processes import stateful
+from tff_partial.processes import drift_correction, stale_updates, stateful
 from tff_partial.processes.stateful import Client, Update
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(feddc.Params):
+class Params(drift_correction.DriftParams):
     """Hyperparameters of the combination.
 
     Attributes:
@@ -40,35 +42,42 @@ class Params(feddc.Params):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fedumf.check_fusion("fusion", self.fusion)
+        stale_updates.check_coefficient("fusion", self.fusion)
 
 
 def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
-    """Returns the process."""
-    rules = feddc.create_rules(params)
+    """Return the process."""
+    rules = drift_correction.create_rules(params)
 
-    def client_state(x: Vector) -> Any:
-        return collections.OrderedDict(feddc=rules.client_state(x), fedumf=fedumf.nothing_stored(x))
+    def client_state(x: Vector) -> Structure:
+        return collections.OrderedDict(feddc=rules.client_state(x), fedumf=stale_updates.nothing(x))
 
-    def client(of: Client) -> Update:
-        stored, own = of.state["fedumf"], of.state["feddc"]
-        start = fedumf.fused(of, stored, params.fusion)
-        update = feddc.client(of._replace(state=own), start)
+    def train(client: Client) -> Update:
+        stored, drift = client.state["fedumf"], client.state["feddc"]
+        start = stale_updates.fused_start(client, stored, params.fusion)
+        update = drift_correction.train(client._replace(state=drift), start)
         state = collections.OrderedDict(
-            feddc=choose(of.selected, update.state, own),
-            fedumf=fedumf.stored_after(of, start, update.model),
+            feddc=choose(client.selected, update.state, drift),
+            fedumf=stale_updates.stored_after(client, start, update.model),
         )
         return update._replace(state=state)
 
     combined = dataclasses.replace(
         rules,
         client_state=client_state,
-        client=client,
-        unselected=fedumf.unselected(params.literal),
+        client=train,
+        unselected=stale_updates.also_training(params.literal),
     )
     return stateful.build(model, params.local, combined, params.weighting)
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client that uploads."""
-    return feddc.cost(model, params, tier)
+ALGORITHM = Algorithm(
+    name="fedumf_feddc",
+    title="FedUMF and FedDC combined",
+    paper="fedumf_appendix",
+    params=Params,
+    build=build,
+    cost=drift_correction.cost,
+    needs=("population",),
+    next_cohort_trains=True,
+)

@@ -1,8 +1,9 @@
 """FjORD: ordered dropout; the width is drawn anew for every local step.
 
 Horvath et al., FjORD: fair and accurate federated learning under heterogeneous targets with
-ordered dropout, 2021, as papers/embracingfl.txt and papers/feddse.txt describe it. With the rates
-p_1 < ... < p_n of a run and r_k the largest that client k can hold:
+ordered dropout, 2021; as Lee et al. (Embracing federated learning, 2024) and Wang et al. (FedDSE,
+2024) describe it. With the rates p_1 < ... < p_n of a run and r_k the largest that client k can
+hold:
 
     for each round t:
         for each client k of the cohort, in parallel:
@@ -23,10 +24,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from tff_partial import capacities, costs
+from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core.model import Model, ModelSpec
+from tff_partial.core.types import LearningProcess
 from tff_partial.layers import parts
 from tff_partial.processes import submodel
 from tff_partial.submodels import groups, selection
@@ -38,9 +40,9 @@ class Params(submodel.SubmodelParams):
     """Hyperparameters of FjORD."""
 
 
-def build(model: ModelSpec, params: Params) -> Any:
-    """Returns the `tff.learning.templates.LearningProcess`."""
-    small = [submodel.create_submodel(model, tier) for tier in params.tiers]
+def build(model: ModelSpec, params: Params) -> LearningProcess:
+    """Return the process."""
+    small = [params.submodel(model, tier) for tier in params.tiers]
     channels = groups.analyse(model)
 
     def create_part(models: Sequence[Model], tier: int) -> parts.Part:
@@ -49,20 +51,28 @@ def build(model: ModelSpec, params: Params) -> Any:
         resized = groups.resized(channels, small[tier].sizes)
         return nested_models.create_part(resized, models[tier], nested)
 
-    return submodel.build(model, params, small, selection.ordered, create_part=create_part)
+    return submodel.build(model, params, selection.ordered, create_part)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client of the tier, on average over the widths that it draws."""
-
-    def of(name: str) -> costs.ClientCost:
-        small = submodel.create_submodel(model, name)
-        return submodel.cost(model, small, params.local.batch_size)
-
+    """Return a client's cost of a round, on average over the widths that it draws."""
     limit = capacities.rate_of(tier)
-    drawn = [of(other) for other in params.tiers if capacities.rate_of(other) <= limit]
+    held = [other for other in params.tiers if capacities.rate_of(other) <= limit]
+    drawn = [submodel.cost(model, params, other) for other in held]
     means = {
         name: sum(getattr(cost, name) for cost in drawn) // len(drawn)
         for name in ("forward", "backward", "update")
     }
-    return dataclasses.replace(of(tier), **means)
+    return dataclasses.replace(submodel.cost(model, params, tier), **means)
+
+
+ALGORITHM = Algorithm(
+    name="fjord",
+    title="ordered dropout: the width is drawn every local step",
+    paper="feddse",
+    params=Params,
+    build=build,
+    cost=cost,
+    needs=("tiers",),
+    tiers_are_rates=True,
+)

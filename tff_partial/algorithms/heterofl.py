@@ -1,8 +1,8 @@
 """HeteroFL: a client trains the first channels of every layer.
 
 Diao et al., HeteroFL: computation and communication efficient federated learning for heterogeneous
-clients, 2021, as Wang et al. (FedDSE, papers/feddse.txt) compare with it. With r_k the client's
-rate:
+clients, 2021; as Wang et al., FedDSE: distribution-aware sub-model extraction for federated
+learning over resource-constrained devices, 2024, compare with it. With r_k the client's rate:
 
     for each round t:
         for each client k of the cohort, in parallel:
@@ -26,10 +26,10 @@ normalisation the scaler divides the outputs of convolutions.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from tff_partial import costs
+from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import LearningProcess
 from tff_partial.processes import submodel
 from tff_partial.submodels import selection
 
@@ -39,20 +39,19 @@ class Params(submodel.HeteroParams):
     """Hyperparameters of HeteroFL."""
 
 
-def build(model: ModelSpec, params: Params) -> Any:
-    """Returns the `tff.learning.templates.LearningProcess`."""
-    small = [submodel.create_submodel(model, t, params.scaler) for t in params.tiers]
-    return submodel.build(
-        model,
-        params,
-        small,
-        selection.ordered,
-        params.masked_logits,
-        masked_rows=params.masked_rows,
-    )
+def build(model: ModelSpec, params: Params) -> LearningProcess:
+    """Return the process."""
+    return submodel.build_like_heterofl(model, params, selection.ordered)
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client of the tier."""
-    small = submodel.create_submodel(model, tier)
-    return submodel.cost(model, small, params.local.batch_size)
+ALGORITHM = Algorithm(
+    name="heterofl",
+    title="clients train the first channels of every layer",
+    paper="feddse",
+    params=Params,
+    build=build,
+    cost=submodel.cost,
+    needs=("tiers",),
+    tiers_are_rates=True,
+    defaults=Defaults(clip_norm=1.0, normalization="static"),
+)

@@ -1,6 +1,7 @@
 """Partial model averaging: a different subset of the parameters is averaged after every local step.
 
-Lee et al., Partial model averaging in federated learning (papers/partial_averaging.txt):
+Lee et al., Partial model averaging in federated learning: performance guarantees and benefits,
+2022:
 
     for k = 1 to K:                                                             (algorithm 1)
         every client i:  x_i <- x_i - eta * g(x_i)
@@ -29,6 +30,7 @@ import dataclasses
 from typing import ClassVar
 
 from tff_partial import costs
+from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core.model import ModelSpec
 from tff_partial.processes import averaging, parameter_subsets
 
@@ -50,7 +52,7 @@ class Params(averaging.AveragingParams):
 
 
 def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:
-    """Returns the process."""
+    """Return the process."""
     tau, shapes = params.interval(), averaging.shapes_of(model)
     if params.partition == "layer":
         owned = parameter_subsets.by_layer(shapes, averaging.layers_of(model), tau)
@@ -62,8 +64,20 @@ def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client: its share of handing the models over included."""
+    """Return what a round costs a client, its share of handing the models over included."""
     whole = costs.whole(model, params.local.batch_size)
     rounds = params.period()
     share = 1 / rounds if rounds else 0
     return whole.with_vectors(down=share, up=share)
+
+
+ALGORITHM = Algorithm(
+    name="partial_averaging",
+    title="another subset of the parameters is averaged each step",
+    paper="partial_averaging",
+    params=Params,
+    build=build,
+    cost=cost,
+    needs=("population", "active", "one_step"),
+    defaults=Defaults(local_steps=10),
+)

@@ -1,4 +1,7 @@
-"""Periodic model averaging (local SGD): the baseline of papers/partial_averaging.txt.
+"""Periodic model averaging (local SGD).
+
+The baseline of Lee et al., Partial model averaging in federated learning: performance guarantees
+and benefits, 2022:
 
     for k = 1 to K:
         every client i:  x_i <- x_i - eta * g(x_i)
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tff_partial import costs
+from tff_partial.algorithms.declaration import Algorithm, Defaults, whole_model_cost
 from tff_partial.core.model import ModelSpec
 from tff_partial.processes import averaging
 
@@ -28,12 +31,19 @@ class Params(averaging.AveragingParams):
 
 
 def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:
-    """Returns the process."""
+    """Return the process."""
     layout = averaging.whole_model(model)
     rules = averaging.Rules(layout, [(0, params.interval(), 0)])
     return averaging.build(model, params, rules)
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client; new active clients get the average anyway."""
-    return costs.whole(model, params.local.batch_size)
+ALGORITHM = Algorithm(
+    name="periodic_averaging",
+    title="local models are averaged every tau steps",
+    paper="partial_averaging",
+    params=Params,
+    build=build,
+    cost=whole_model_cost,  # clients that become active get the average anyway
+    needs=("population", "active", "one_step"),
+    defaults=Defaults(local_steps=10),
+)

@@ -1,7 +1,8 @@
 """Prefix: a weak client trains the input-side layers, the opposite of EmbracingFL.
 
-The "first half" of the ablation in Lee et al., Embracing federated learning, 2024, section 3.2,
-which is InclusiveFL's choice of layers (Liu et al., No one left behind, 2022):
+The "first half" of the ablation in Lee et al., Embracing federated learning: enabling weak client
+participation via partial model training, 2024, section 3.2, which is InclusiveFL's choice of layers
+(Liu et al., No one left behind: inclusive federated learning over heterogeneous devices, 2022):
 
     for each round t:
         for each client i of the cohort, in parallel:
@@ -19,10 +20,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 from tff_partial import costs
+from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import LearningProcess
 from tff_partial.layers import parts
 from tff_partial.processes import learning
 
@@ -32,8 +34,8 @@ class Params(learning.TieredParams):
     """Hyperparameters of the prefix ablation: those of every algorithm with tiers."""
 
 
-def build(model: ModelSpec, params: Params) -> Any:
-    """Returns the `tff.learning.templates.LearningProcess`."""
+def build(model: ModelSpec, params: Params) -> LearningProcess:
+    """Return the process."""
     size = params.local.batch_size
 
     def part_fn(tier: str) -> learning.PartFn:
@@ -43,7 +45,7 @@ def build(model: ModelSpec, params: Params) -> Any:
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client of the tier."""
+    """Return what a round costs a client of the tier."""
     size = params.local.batch_size
     return costs.prefix(model, _removed(model, tier, size), size)
 
@@ -63,3 +65,14 @@ def _removed(model: ModelSpec, tier: str, batch_size: int) -> int:
             f"leaves {[block.name for block in kept]}"
         )
     return count
+
+
+ALGORITHM = Algorithm(
+    name="prefix",
+    title="weak clients train input-side layers (ablation)",
+    paper="embracingfl",
+    params=Params,
+    build=build,
+    cost=cost,
+    needs=("tiers",),
+)

@@ -1,7 +1,8 @@
 """SCAFFOLD: control variates take out the drift of the clients.
 
 Karimireddy et al., SCAFFOLD: Stochastic controlled averaging for federated learning, 2020, option
-II; as the appendix of FedUMF (papers/fedumf.txt) runs it.
+II; as the appendix of Li et al., Model fusion from unauthorized clients in federated learning,
+2022, runs it.
 
     c <- 0;  c_i <- 0 for every client
     for each round:
@@ -27,9 +28,9 @@ round.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from tff_partial import costs
+from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.vectors import Vector
 from tff_partial.processes import stateful
@@ -41,35 +42,47 @@ class Params(stateful.StatefulParams):
     """Hyperparameters of SCAFFOLD."""
 
 
-def client(of: Client) -> Update:
-    """A client's round."""
-    x, c, c_i, mu = of.weights, of.sent, of.state, of.momentum
+def _train(client: Client) -> Update:
+    """Return a client's round."""
+    x, c, c_i, mu = client.weights, client.sent, client.state, client.momentum
     difference = c - c_i
-    y, slope = of.train(x, (1 - mu) * difference if mu else difference)
-    gradient = (x - y) / (of.steps * of.rate(of.round_num))
-    # The server takes c off again: the change of c_i, and without momentum just the gradient.
+    y, slope = client.train(x, (1 - mu) * difference if mu else difference)
+    gradient = (x - y) / (client.steps * client.rate(client.round_num))
+    # The server subtracts c again: the change of c_i, and without momentum just the gradient.
     summed = gradient + mu * difference if mu else gradient
     return Update(y, state=gradient - slope, summed=summed)
 
 
 def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
-    """Returns the process."""
+    """Return the process."""
     population = params.check_population()
 
-    def server(of: Server) -> Any:
-        c = of.state
-        return of.weights + of.update, c + (of.sums - of.count * c) / population
+    def update_server(server: Server) -> tuple[Vector, Vector]:
+        c = server.state
+        new_c = c + (server.sums - server.count * c) / population
+        return server.weights + server.update, new_c
 
     rules = stateful.Rules(
         client_state=Vector.zeros,
         server_state=Vector.zeros,
         sent=lambda c: c,
-        client=client,
-        server=server,
+        client=_train,
+        server=update_server,
     )
     return stateful.build(model, params.local, rules, params.weighting)
 
 
 def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client: the variates go down and mean gradients go up as well."""
+    """Return a client's cost of a round: variates go down and mean gradients up as well."""
     return costs.whole(model, params.local.batch_size).with_vectors(down=1, up=1)
+
+
+ALGORITHM = Algorithm(
+    name="scaffold",
+    title="control variates take out the clients' drift",
+    paper="fedumf_appendix",
+    params=Params,
+    build=build,
+    cost=cost,
+    needs=("population",),
+)

@@ -17,32 +17,40 @@ Differences from the paper: it has no momentum (mu = 0), and all its clients are
 momentum every gradient counts 1 / (1 - mu) times in the end, so u - x_i holds tau / (1 - mu) of
 them; with the factors above delta_i is the distance of the client's gradient from the mean, and
 moves a client as far as without momentum. (The authors' code subtracts delta_i after the momentum
-and averages the v_i; its delta_i is 1 / (1 - mu) times as large.) papers/partial_averaging.txt
-names the algorithm, but has no figures of it.
+and averages the v_i; its delta_i is 1 / (1 - mu) times as large.) Lee et al., Partial model
+averaging in federated learning, 2022, whose settings it takes, have no figures of it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-from tff_partial import costs
-from tff_partial.algorithms import periodic_averaging
+from tff_partial.algorithms.declaration import Algorithm, Defaults, whole_model_cost
 from tff_partial.core.model import ModelSpec
 from tff_partial.processes import averaging
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(periodic_averaging.Params):
+class Params(averaging.AveragingParams):
     """Hyperparameters of VRL-SGD."""
+
+    design: int = 1
 
 
 def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:
-    """Returns the process."""
+    """Return the process."""
     layout = averaging.whole_model(model)
     rules = averaging.Rules(layout, [(0, params.interval(), 0)], variance_reduced=True)
     return averaging.build(model, params, rules)
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client."""
-    return periodic_averaging.cost(model, params, tier)
+ALGORITHM = Algorithm(
+    name="vrl_sgd",
+    title="periodic averaging, variance reduced",
+    paper="partial_averaging",
+    params=Params,
+    build=build,
+    cost=whole_model_cost,
+    needs=("population", "active", "one_step"),
+    defaults=Defaults(local_steps=10),
+)

@@ -1,7 +1,8 @@
 """Width reduction: HeteroFL and FjORD as Lee et al. compare EmbracingFL with them.
 
-Lee et al., Embracing federated learning, 2024, section 4.3 and appendix 6.4: a moderate client
-drops 55 % of the channels of every layer, a weak one 80 %; the first floor(r_k m) are kept.
+Lee et al., Embracing federated learning: enabling weak client participation via partial model
+training, 2024, section 4.3 and appendix 6.4: a moderate client drops 55 % of the channels of every
+layer, a weak one 80 %; the first floor(r_k m) are kept.
 
     for each round t:
         for each client k of the cohort, in parallel:
@@ -16,10 +17,10 @@ paper. Nothing else of HeteroFL's code is added.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from tff_partial import costs
+from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import LearningProcess
 from tff_partial.processes import submodel
 from tff_partial.submodels import selection
 
@@ -30,17 +31,22 @@ class Params(submodel.SubmodelParams):
 
     tiers: tuple[str, ...] = ("strong", "moderate", "weak")
 
-
-def build(model: ModelSpec, params: Params) -> Any:
-    """Returns the `tff.learning.templates.LearningProcess`."""
-    small = [_submodel(model, tier) for tier in params.tiers]
-    return submodel.build(model, params, small, selection.ordered)
+    def submodel(self, model: ModelSpec, tier: str) -> submodel.Submodel:
+        return submodel.create_submodel(model, tier, rounding="floor")
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
-    """What a round costs a client of the tier."""
-    return submodel.cost(model, _submodel(model, tier), params.local.batch_size)
+def build(model: ModelSpec, params: Params) -> LearningProcess:
+    """Return the process."""
+    return submodel.build(model, params, selection.ordered)
 
 
-def _submodel(model: ModelSpec, tier: str) -> submodel.Submodel:
-    return submodel.create_submodel(model, tier, rounding="floor")
+ALGORITHM = Algorithm(
+    name="width_reduction",
+    title="HeteroFL's plain form, EmbracingFL's comparison",
+    paper="embracingfl",
+    params=Params,
+    build=build,
+    cost=submodel.cost,
+    needs=("tiers",),
+    tiers_are_rates=True,
+)

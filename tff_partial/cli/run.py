@@ -27,6 +27,7 @@ import tasks
 from tasks import partition
 from tff_partial import runtime
 from tff_partial.algorithms import registry
+from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.costs import rounds as accounting
 from tff_partial.costs import simulated_time
 from tff_partial.experiments import client_store, config, description
@@ -129,8 +130,8 @@ def define_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_bool(
         "dry_run", False, "recipe: lists the runs with their time.", flag_values=values
     )
-    for name, algorithm in registry.ALGORITHMS.items():
-        _define_params(values, name, algorithm.params)
+    for algorithm in registry.ALGORITHMS.values():
+        _define_params(values, algorithm)
 
 
 def _definers(values: flags.FlagValues) -> tuple[Any, Any, Any]:
@@ -149,44 +150,23 @@ def _definers(values: flags.FlagValues) -> tuple[Any, Any, Any]:
     return text, number, real
 
 
-@functools.cache
-def param_fields(params: type) -> dict[str, Any]:
-    """Name -> type of the hyperparameters that are flags."""
-    hints = typing.get_type_hints(params)
-    # From flags of every algorithm, or from the data.
-    derived = ("local", "tiers", "population", "active", "server_examples")
-    names = [field.name for field in dataclasses.fields(params) if field.name not in derived]
-    return {name: _plain_type(hints[name]) for name in names}
-
-
-def _plain_type(hint: Any) -> Any:
-    """Optional[float] -> float."""
-    inner = [arg for arg in typing.get_args(hint) if arg is not type(None)]
-    return inner[0] if inner else hint
-
-
-def _define_params(values: flags.FlagValues, algo: str, params: type) -> None:
+def _define_params(values: flags.FlagValues, algorithm: Algorithm[Any]) -> None:
     define = {
         bool: flags.DEFINE_bool,
         int: flags.DEFINE_integer,
         float: flags.DEFINE_float,
         str: flags.DEFINE_string,
     }
-    for name, kind in param_fields(params).items():
-        if kind not in define:
-            raise ValueError(
-                f"a hyperparameter that is a flag must be one of {[k.__name__ for k in define]}. "
-                f"Received: {algo}.{name} of type {kind}"
-            )
-        doc = description.help_of(params, name)
-        define[kind](f"{algo}_{name}", None, doc, flag_values=values)
+    for given in algorithm.hyperparameters:
+        name = f"{algorithm.name}_{given.name}"
+        define[given.type](name, None, given.help, flag_values=values)
 
 
 def create_experiment(values: flags.FlagValues) -> config.Experiment:
     """The experiment that the flags describe."""
     params = {}
     for algo, algorithm in registry.ALGORITHMS.items():
-        for name in param_fields(algorithm.params):
+        for name in (hyperparameter.name for hyperparameter in algorithm.hyperparameters):
             value = values[f"{algo}_{name}"].value
             if value is None:
                 continue
@@ -455,11 +435,8 @@ def list_everything() -> str:
 
 def describe(values: flags.FlagValues) -> str:
     """What --describe prints."""
-    name = values.describe
-    values.algo = name
-    experiment = create_experiment(values)
-    algorithm = registry.ALGORITHMS[name]
-    return description.text(name, algorithm, param_fields(algorithm.params), SETTINGS, experiment)
+    values.algo = values.describe
+    return description.text(create_experiment(values), SETTINGS)
 
 
 def _say(line: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ import models
 import tasks
 from tff_partial import capacities, costs, tiers
 from tff_partial.algorithms import registry
+from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import local_training, schedules
 from tff_partial.core import model as model_spec
 from tff_partial.core.model import Cut
@@ -25,10 +27,6 @@ PRESETS = ("demo", "paper")
 DATA = ("auto", "embedded", "tfds")
 # Of the clients, where neither the task nor the user says: case 8 of EmbracingFL's tables.
 TIERS = "strong:1,moderate:1,weak:2"
-# Of HeteroFL's code, where neither the task nor the user says.
-HETEROFL_CLIP_NORM = 1.0
-# Local steps between averages, where a preset has passes through the data.
-INTERVAL = 10
 TOKEN_MODELS = ("bilstm",)
 ANY_INPUT_MODELS = ("fedpmt_fcnn", "mlp_200", "mlp_100", "softmax")
 
@@ -109,19 +107,11 @@ def create(
         changes["local_epochs"] = None
     if "local_epochs" in changes and "local_steps" not in changes:
         changes["local_steps"] = None
-    if (
-        algorithm.keeps_models
-        and base.local_epochs
-        and not {"local_steps", "local_epochs"} & {*changes}
-    ):
-        # They average every so many steps; a preset may have passes instead.
-        changes |= {"local_steps": INTERVAL, "local_epochs": None}
-    changes |= _tier_changes(algo, base, changes)
-    if algorithm.like_heterofl and base.clip_norm is None:
-        changes.setdefault("clip_norm", HETEROFL_CLIP_NORM)
+    changes = {**_own_defaults(algorithm.defaults, base, changes), **changes}
+    changes |= _tier_changes(algorithm, base, changes)
     settings = dataclasses.replace(base, **changes)
-    if algorithm.like_heterofl and normalization is None and settings.model in models.NORMALIZED:
-        normalization = "static"
+    if normalization is None and settings.model in models.NORMALIZED:
+        normalization = algorithm.defaults.normalization
     _check_model(settings.model, normalization)
     schedules.create(settings.learning_rate)
     experiment = Experiment(
@@ -139,28 +129,42 @@ def without_zero_target(changes: Mapping[str, Any]) -> dict[str, Any]:
     return {**changes, **none}
 
 
-def _tier_changes(algo: str, base: Any, changes: Mapping[str, Any]) -> dict[str, str]:
-    """The tiers or the capacities of a run, where the user or the preset leaves them open."""
-    algorithm = registry.ALGORITHMS[algo]
+def _own_defaults(
+    defaults: Defaults, base: tasks.Settings, changes: Mapping[str, object]
+) -> dict[str, object]:
+    """Return the algorithm's own settings, where the preset and the user leave them open."""
+    own: dict[str, object] = {}
+    if base.clip_norm is None:
+        own["clip_norm"] = defaults.clip_norm
+    if defaults.local_steps and base.local_epochs and "local_epochs" not in changes:
+        own |= {"local_steps": defaults.local_steps, "local_epochs": None}
+    return own
+
+
+def _tier_changes(
+    algorithm: Algorithm[Any], base: tasks.Settings, changes: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the tiers or the capacities, where the user or the preset leaves them open."""
+    has_tiers = "tiers" in algorithm.needs
     drawn = changes.get("capacities", "" if changes.get("tiers") else base.capacities)
-    if not algorithm.has_tiers:
-        _check_no_tiers(algo, changes.get("tiers", ""))
-    if not algorithm.has_rates:
+    if not has_tiers:
+        _check_no_tiers(algorithm.name, changes.get("tiers", ""))
+    if not algorithm.tiers_are_rates:
         if changes.get("capacities"):
             raise ValueError(
                 "capacities must be used with an algorithm that has sub-models. "
-                f"Received: algo={algo!r}, capacities={drawn!r}"
+                f"Received: algo={algorithm.name!r}, capacities={drawn!r}"
             )
         drawn = ""
-    if not algorithm.has_tiers or drawn:
+    if not has_tiers or drawn:
         return {"tiers": changes.get("tiers", ""), "capacities": drawn}
     clients = changes.get("clients", base.clients)
     scaled = tiers.scale(tiers.parse(base.tiers or TIERS), clients)
     return {"tiers": changes.get("tiers", scaled), "capacities": ""}
 
 
-def create_params(experiment: Experiment) -> Any:
-    """The algorithm's hyperparameters, its local training included."""
+def create_params(experiment: Experiment, data: Any = None, several_workers: bool = False) -> Any:
+    """Return the algorithm's hyperparameters, its local training and what it needs included."""
     settings = experiment.settings
     local = local_training.LocalTraining(
         steps=settings.local_steps,
@@ -173,14 +177,15 @@ def create_params(experiment: Experiment) -> Any:
         clip_norm=settings.clip_norm,
     )
     algorithm = registry.ALGORITHMS[experiment.algo]
-    given: dict[str, Any] = {}
-    if algorithm.has_tiers:
-        given["tiers"] = tuple(tier.name for tier in tiers_of(experiment))
-    if algorithm.is_stateful:
-        given["population"] = settings.clients
-    if algorithm.keeps_models:
-        given["active"] = settings.clients_per_round
-    return algorithm.params(local=local, **given, **experiment.params)
+    known: dict[str, object] = {
+        "tiers": tuple(tier.name for tier in tiers_of(experiment)),
+        "population": settings.clients,
+        "active": settings.clients_per_round,
+        "server_examples": functools.partial(mixed_examples, data, experiment.seed),
+        "one_step": several_workers,
+    }
+    needed = {name: known[name] for name in algorithm.needs}
+    return algorithm.params(local=local, **needed, **experiment.params)
 
 
 def tiers_of(experiment: Experiment) -> tuple[tiers.Tier, ...]:
@@ -331,14 +336,9 @@ def mixed_examples(data: Any, seed: int, examples: int = 2000) -> np.ndarray:
 def create_process(
     experiment: Experiment, model: model_spec.ModelSpec, data: Any, several_workers: bool = False
 ) -> Any:
-    """The algorithm's process, in a form that several remote workers can run if need be."""
-    algorithm, params = registry.ALGORITHMS[experiment.algo], create_params(experiment)
-    if getattr(params, "distill", 0):
-        examples = mixed_examples(data, experiment.seed, params.distill)
-        params = dataclasses.replace(params, server_examples=examples)
-    if algorithm.keeps_models and several_workers:
-        params = dataclasses.replace(params, one_step=True)
-    return algorithm.build(model, params)
+    """Return the algorithm's process, in a form that several remote workers can run if need be."""
+    params = create_params(experiment, data, several_workers)
+    return registry.ALGORITHMS[experiment.algo].build(model, params)
 
 
 def load_data(experiment: Experiment, data: str, data_dir: Optional[str], log: Any = print) -> Any:
@@ -379,7 +379,7 @@ def _choose(kind: str, name: str, known: Mapping[str, Any]) -> Any:
     return known[name]
 
 
-def _paper(task: Any, algorithm: registry.Algorithm, paper: Optional[str]) -> str:
+def _paper(task: Any, algorithm: Algorithm[Any], paper: Optional[str]) -> str:
     if paper is not None:
         _choose("paper", paper, task.papers)
         return paper

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
+from tff_partial.core.types import Array, Federated, FinalizerProcess, Structure, Tensor, Weights
 
 _BATCH = 128
 
@@ -35,10 +36,10 @@ class Distillation:
     Attributes:
       examples: U, as clients hold theirs [n, ...].
       steps: Distillation steps after every round.
-      learning_rate: Of Adam.
+      learning_rate: Learning rate of Adam.
     """
 
-    examples: np.ndarray
+    examples: Array
     steps: int = 50
     learning_rate: float = 1e-3
 
@@ -47,26 +48,26 @@ class Distillation:
             raise ValueError("distillation must have examples of the server. Received: 0 examples")
 
 
-def build_logits(model: Model, examples: np.ndarray) -> Callable[[], Any]:
-    """Returns a function that computes the logits of the model's present weights, batch by batch.
+def build_logits(model: Model, examples: Array) -> Callable[[], Tensor]:
+    """Return a function that computes the logits of the model's present weights, batch by batch.
 
-    Batch normalisation that tracks no statistics takes those of the batch.
+    Batch normalisation that tracks no statistics uses those of the batch.
     """
 
-    def logits() -> Any:
+    def logits() -> Tensor:
         x = tf.constant(examples)
-        found = []
+        batches = []
         with model.batch_statistics(static_only=True):
             for start in range(0, len(examples), _BATCH):
                 batch = model.preprocess(x[start : start + _BATCH])
-                found.append(model.forward(batch, training=False))
-        return tf.concat(found, 0)
+                batches.append(model.forward(batch, training=False))
+        return tf.concat(batches, 0)
 
     return logits
 
 
-def build_finalizer(model: ModelSpec, distillation: Distillation, classes: int) -> Any:
-    """A `FinalizerProcess` of an update that has `weights` and `logits`.
+def build_finalizer(model: ModelSpec, distillation: Distillation, classes: int) -> FinalizerProcess:
+    """Return the finalizer of an update that has `weights` and `logits`.
 
     Its state is the number of rounds, from which the order of the examples follows.
     """
@@ -79,12 +80,12 @@ def build_finalizer(model: ModelSpec, distillation: Distillation, classes: int) 
     )
 
     @tff.tensorflow.computation(model.weights_type, update_type, np.int32)
-    def apply_update(weights: Any, update: Any, round_num: Any) -> Any:
+    def apply_update(weights: Weights, update: Structure, round_num: Tensor) -> Structure:
         student = model.instantiate()
         distil = _build_steps(student, distillation)
 
         @tf.function
-        def run(weights: Any, update: Any, round_num: Any) -> Any:
+        def run(weights: Weights, update: Structure, round_num: Tensor) -> Structure:
             student.assign(tf.nest.map_structure(tf.add, weights, update["weights"]))
             # Without a contributor the mean is 0: nothing to learn from.
             if tf.reduce_any(tf.not_equal(update["logits"], 0.0)):
@@ -94,7 +95,7 @@ def build_finalizer(model: ModelSpec, distillation: Distillation, classes: int) 
         return run(weights, update, round_num), round_num + 1
 
     @tff.federated_computation
-    def initialize() -> Any:
+    def initialize() -> Federated:
         return tff.federated_value(0, tff.SERVER)
 
     @tff.federated_computation(
@@ -102,7 +103,7 @@ def build_finalizer(model: ModelSpec, distillation: Distillation, classes: int) 
         tff.FederatedType(model.weights_type, tff.SERVER),
         tff.FederatedType(update_type, tff.SERVER),
     )
-    def next_fn(round_num: Any, weights: Any, update: Any) -> Any:
+    def next_fn(round_num: Federated, weights: Federated, update: Federated) -> Federated:
         new = tff.federated_map(apply_update, (weights, update, round_num))
         return tff.templates.MeasuredProcessOutput(
             new[1], new[0], tff.federated_value((), tff.SERVER)
@@ -111,19 +112,19 @@ def build_finalizer(model: ModelSpec, distillation: Distillation, classes: int) 
     return tff.learning.templates.FinalizerProcess(initialize, next_fn)
 
 
-def _build_steps(student: Model, distillation: Distillation) -> Callable[[Any, Any], None]:
-    """The server's loop on the student's variables."""
+def _build_steps(student: Model, distillation: Distillation) -> Callable[[Tensor, Tensor], None]:
+    """Return the server's loop on the student's variables."""
     optimizer = tff.learning.optimizers.build_adam(distillation.learning_rate)
     examples, variables = distillation.examples, tuple(student.trainable)
     size = min(_BATCH, len(examples))
 
-    def gradients(x: Any, ensemble: Any) -> Any:
+    def gradients(x: Tensor, ensemble: Tensor) -> tuple[Tensor, ...]:
         with tf.GradientTape() as tape:
             logits = student.forward(student.preprocess(x), training=True)
             loss = tf.reduce_mean(_cross_entropy(ensemble, logits))
         return tuple(tape.gradient(loss, variables))
 
-    def distil(ensemble: Any, round_num: Any) -> None:
+    def distil(ensemble: Tensor, round_num: Tensor) -> None:
         x = tf.constant(examples)
         specs = tuple(tf.TensorSpec(v.shape, v.dtype) for v in variables)
         state = optimizer.initialize(specs)
@@ -131,17 +132,17 @@ def _build_steps(student: Model, distillation: Distillation) -> Callable[[Any, A
             student.set_seed(tf.stack([round_num, step]))
             keys = tf.random.stateless_uniform([len(examples)], tf.stack([round_num, step]))
             batch = tf.argsort(keys)[:size]
-            found = gradients(tf.gather(x, batch), tf.gather(ensemble, batch))
+            gradient = gradients(tf.gather(x, batch), tf.gather(ensemble, batch))
             values = tuple(v.read_value() for v in variables)
-            state, values = optimizer.next(state, values, found)
+            state, values = optimizer.next(state, values, gradient)
             for variable, value in zip(variables, values):
                 variable.assign(value, read_value=False)
 
     return distil
 
 
-def _cross_entropy(teacher: Any, student: Any) -> Any:
-    """Of each example, from logits [n, classes] of both."""
+def _cross_entropy(teacher: Tensor, student: Tensor) -> Tensor:
+    """Return the loss of each example, from the logits [n, classes] of both."""
     if teacher.shape[-1] == 1:
         return tf.nn.sigmoid_cross_entropy_with_logits(tf.sigmoid(teacher), student)
     return tf.nn.softmax_cross_entropy_with_logits(tf.nn.softmax(teacher), student)

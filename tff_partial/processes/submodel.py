@@ -2,12 +2,13 @@
 
     for each client, in parallel:
         kept <- the rule's channels, as many of each group as the client's rate allows
-        w_k  <- extract(w, kept)                                      (submodels.py)
-        d_k  <- local SGD of the small model from w_k, minus w_k      (narrow_models.py)
+        w_k  <- extract(w, kept)                                      (submodels.slicing)
+        d_k  <- local SGD of the small model from w_k, minus w_k      (submodels.narrowing)
     each element of w <- w + mean of d over the clients that hold it; held by nobody, it stays
 
 A tier is a rate: `strong` is 1; `moderate` and `weak` are 0.45 and 0.2, EmbracingFL's widths (table
-10); `1/2` or `0.5` is half of the channels.
+10); `1/2` or `0.5` is half of the channels. Algorithms differ in the rule (submodels.selection) and
+in the small model of a tier (`SubmodelParams.submodel`).
 """
 
 from __future__ import annotations
@@ -21,10 +22,29 @@ from tff_partial import capacities, costs
 from tff_partial.core import local_training
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
+from tff_partial.core.types import LearningProcess, Metrics, Record, Structure, Tensor, Weights
 from tff_partial.layers import parts
 from tff_partial.processes import distillation, learning
-from tff_partial.submodels import groups, narrowing, slicing
+from tff_partial.submodels import groups, narrowing, selection, slicing
 from tff_partial.submodels.groups import Channels
+
+
+class Submodel(NamedTuple):
+    """The small model of a rate: its share of the channels, those of each group, the model."""
+
+    rate: float
+    sizes: tuple[int, ...]
+    spec: ModelSpec
+
+
+def create_submodel(
+    model: ModelSpec, tier: str, scaler: bool = False, rounding: str = "ceil", **options: Any
+) -> Submodel:
+    """Return the small model of a tier, with the options of `narrowing.rates`."""
+    rate, channels = capacities.rate_of(tier), groups.analyse(model)
+    shares = narrowing.rates(channels, rate, **options)
+    sizes = tuple(narrowing.sizes(channels, shares, rounding))
+    return Submodel(rate, sizes, narrowing.create(model, sizes, shares if scaler else None))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,10 +58,14 @@ class SubmodelParams(learning.TieredParams):
         for tier in self.tiers:
             capacities.rate_of(tier)
 
+    def submodel(self, model: ModelSpec, tier: str) -> Submodel:
+        """Return the small model that clients of the tier train."""
+        return create_submodel(model, tier)
+
 
 @dataclasses.dataclass(frozen=True)
 class HeteroParams(SubmodelParams):
-    """The same with what HeteroFL's reference code does beside.
+    """The same with what HeteroFL's reference code adds.
 
     Attributes:
       scaler: Whether a small model divides activations by its rate while it trains.
@@ -55,107 +79,77 @@ class HeteroParams(SubmodelParams):
     masked_logits: bool = True
     masked_rows: bool = True
 
-
-class Request(NamedTuple):
-    """What a rule may look at to choose a client's channels.
-
-    Attributes:
-      sizes: How many channels to keep of each group.
-      weights: The server's `tff.learning.models.ModelWeights`.
-      record: The client's data, with the seed of the round.
-      round_num: Counted from 0.
-    """
-
-    sizes: Sequence[int]
-    weights: Any
-    record: Any
-    round_num: Any
+    def submodel(self, model: ModelSpec, tier: str) -> Submodel:
+        return create_submodel(model, tier, self.scaler)
 
 
-# Request -> indices of the channels to keep, int32 [size] for each group.
-Rule = Callable[[Request], Sequence[Any]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Submodel:
-    """The small model of a rate.
-
-    Attributes:
-      rate: Share of the channels.
-      sizes: Channels of each group.
-      spec: The small model.
-    """
-
-    rate: float
-    sizes: tuple[int, ...]
-    spec: ModelSpec
-
-
-def create_submodel(
-    model: ModelSpec, tier: str, scaler: bool = False, rounding: str = "ceil", **options: Any
-) -> Submodel:
-    """The small model of a tier, with the options of `narrow_models.rates`."""
-    rate, channels = capacities.rate_of(tier), groups.analyse(model)
-    shares = narrowing.rates(channels, rate, **options)
-    sizes = tuple(narrowing.sizes(channels, shares, rounding))
-    return Submodel(rate, sizes, narrowing.create(model, sizes, shares if scaler else None))
+def build_like_heterofl(
+    model: ModelSpec,
+    params: HeteroParams,
+    create_rule: selection.CreateRule,
+    distill: Optional[distillation.Distillation] = None,
+) -> LearningProcess:
+    """Return the process of an algorithm that has what HeteroFL's reference code adds."""
+    return build(
+        model,
+        params,
+        create_rule,
+        distill=distill,
+        masked_logits=params.masked_logits,
+        masked_rows=params.masked_rows,
+    )
 
 
 def build(
     model: ModelSpec,
     params: SubmodelParams,
-    small: Sequence[Submodel],
-    create_rule: Callable[[Channels], Rule],
-    masked_logits: bool = False,
-    distill: Optional[distillation.Distillation] = None,
+    create_rule: selection.CreateRule,
     create_part: Callable[[Sequence[Model], int], parts.Part] = lambda models, tier: (
         parts.everything(models[tier])
     ),
+    distill: Optional[distillation.Distillation] = None,
+    masked_logits: bool = False,
     masked_rows: bool = False,
-) -> Any:
-    """Returns the `tff.learning.templates.LearningProcess`.
+) -> LearningProcess:
+    """Return the process.
 
     Args:
       model: The full model.
       params: Hyperparameters.
-      small: The small model of each tier.
       create_rule: Called in the graph of a client; returns the rule.
-      masked_logits: As in `HeteroParams`.
+      create_part: (the small models of all tiers, a tier's index) -> how that tier trains.
       distill: If given, the server distils the clients' models after every round.
-      create_part: (The small models of all tiers, a tier's index) -> how that tier trains.
+      masked_logits: As in `HeteroParams`.
       masked_rows: As in `HeteroParams`.
     """
     channels = groups.analyse(model)
+    small = [params.submodel(model, tier) for tier in params.tiers]
     masked = masked_logits and channels.classes > 1
     by_class = (masked_logits or masked_rows) and channels.classes > 1
-
-    def part(tier: int, built: Sequence[Model]) -> parts.Part:
-        found = create_part(built, tier)
-        return _masked(found, channels.classes) if masked else found
 
     def create_client_fns() -> list[learning.ClientFn]:
         rule = create_rule(channels)
         built = [submodel.spec.instantiate() for submodel in small]
 
         def client_fn(tier: int) -> learning.ClientFn:
-            chosen = part(tier, built)
-            return _client_fn(channels, rule, small[tier], built[tier], chosen, params, by_class)
+            part = create_part(built, tier)
+            part = _masked(part, channels.classes) if masked else part
+            return _client_fn(channels, rule, small[tier], built[tier], part, params, by_class)
 
         return [_with_logits(client_fn(i), model, distill) for i, model in enumerate(built)]
 
-    if distill is None:
-        return learning.compose(model, create_client_fns, tier_names=params.tiers)
-    return learning.compose(
-        model,
-        create_client_fns,
-        tier_names=params.tiers,
-        finalizer=distillation.build_finalizer(model, distill, channels.classes),
-    )
+    finalizer = distill and distillation.build_finalizer(model, distill, channels.classes)
+    return learning.compose(model, create_client_fns, tier_names=params.tiers, finalizer=finalizer)
+
+
+def cost(model: ModelSpec, params: SubmodelParams, tier: str) -> costs.ClientCost:
+    """Return what a round costs a client that trains the small model and sends nothing else."""
+    return costs.narrow(model, params.submodel(model, tier).spec, params.local.batch_size)
 
 
 def _client_fn(
     channels: Channels,
-    rule: Rule,
+    rule: selection.Rule,
     submodel: Submodel,
     model: Model,
     part: parts.Part,
@@ -166,9 +160,9 @@ def _client_fn(
     train = local_training.build(model, part, local)
     whole = [k == g.size for k, g in zip(submodel.sizes, channels.groups)]
 
-    def run(weights: Any, record: Any, round_num: Any) -> tuple[Any, Any]:
+    def run(weights: Weights, record: Record, round_num: Tensor) -> tuple[Structure, Metrics]:
         values = [*weights.trainable, *weights.non_trainable]
-        chosen = rule(Request(submodel.sizes, weights, record, round_num))
+        chosen = rule(selection.Request(submodel.sizes, weights, record, round_num))
         kept = [None if all_of_it else k for k, all_of_it in zip(chosen, whole)]
         start = slicing.extract(channels, values, kept)
         sums = train(_weights(start, len(weights.trainable)), record, local.rate(round_num))
@@ -187,12 +181,12 @@ def _client_fn(
 def _with_logits(
     client_fn: learning.ClientFn, model: Model, distill: Optional[distillation.Distillation]
 ) -> learning.ClientFn:
-    """The client sends the logits of its trained model on the server's examples as well."""
+    """Let the client send the logits of its trained model on the server's examples as well."""
     if distill is None:
         return client_fn
     logits = distillation.build_logits(model, distill.examples)
 
-    def run(weights: Any, record: Any, round_num: Any) -> tuple[Any, Any]:
+    def run(weights: Weights, record: Record, round_num: Tensor) -> tuple[Structure, Metrics]:
         result, sums = client_fn(weights, record, round_num)
         weight = learning.client_weight(record, "uniform")
         return tff.learning.templates.ClientResult(
@@ -204,30 +198,25 @@ def _with_logits(
 
 
 def _masked(part: parts.Part, classes: int) -> parts.Part:
-    """The part with the logits of classes that the client lacks set to 0."""
+    """Set the logits of classes that the client lacks to 0."""
 
-    def prepare(record: Any) -> Any:
+    def prepare(record: Record) -> Structure:
         return part.prepare(record), _present(record["y"], classes)
 
-    def batch(inputs: Any, indices: Any) -> Any:
+    def batch(inputs: Structure, indices: Tensor) -> Structure:
         return part.batch(inputs[0], indices), inputs[1]
 
-    def forward(inputs: Any) -> Any:
+    def forward(inputs: Structure) -> Tensor:
         return part.forward(inputs[0]) * inputs[1]
 
     return part._replace(prepare=prepare, batch=batch, forward=forward)
 
 
-def _present(y: Any, classes: int) -> Any:
-    """1.0 for each class that is among the labels, else 0.0."""
+def _present(y: Tensor, classes: int) -> Tensor:
+    """Return 1.0 for each class that is among the labels, else 0.0."""
     return tf.minimum(tf.math.unsorted_segment_sum(tf.ones_like(y, tf.float32), y, classes), 1.0)
 
 
-def _weights(values: Sequence[Any], trainable: int) -> Any:
+def _weights(values: Sequence[Tensor], trainable: int) -> Weights:
     ModelWeights = tff.learning.models.ModelWeights
     return ModelWeights(list(values[:trainable]), list(values[trainable:]))
-
-
-def cost(model: ModelSpec, submodel: Submodel, batch_size: int) -> costs.ClientCost:
-    """What a round costs a client that trains the small model and sends nothing else."""
-    return costs.narrow(model, submodel.spec, batch_size)

@@ -20,6 +20,7 @@ import numpy as np
 
 import tasks
 from tasks import partition as partitions
+from tff_partial.algorithms import registry
 from tff_partial.core.lazy import tf, tff
 from tff_partial.costs import rounds
 from tff_partial.experiments import config
@@ -40,7 +41,6 @@ _SIZES = {
     "fashion_mnist": (60_000, 10_000),
     "svhn": (604_388, 26_032),
 }
-_NEXT_COHORT_TRAINS = ("fedumf", "fedumf_feddc")
 _WRITERS = {False: 3400, True: 100}  # whether embedded
 
 
@@ -102,7 +102,8 @@ def _share(experiment_: config.Experiment, model: Any, data: Any) -> float:
     participants = config.participants(experiment_)
     ids = np.arange(experiment_.settings.clients) if participants is None else participants
     share = np.mean([accounts.seconds(int(i)) for i in ids]) / rounds.Devices().full_seconds
-    return float(share) * (2 if experiment_.algo in _NEXT_COHORT_TRAINS else 1)
+    algorithm = registry.ALGORITHMS[experiment_.algo]
+    return float(share) * (2 if algorithm.next_cohort_trains else 1)
 
 
 def sizes(task: Any, is_embedded: bool) -> tuple[int, int]:

@@ -100,7 +100,7 @@ def feddse_table7() -> dict[str, Ours]:
     small = submodel.create_submodel(model, "1/3")
     clients = {
         "fedavg": costs.whole(model, batch),
-        "feddse": submodel.cost(model, small, batch),
+        "feddse": costs.narrow(model, small.spec, batch),
     }
     found: dict[str, Ours] = {}
     for method, cost in clients.items():

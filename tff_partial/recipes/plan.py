@@ -356,9 +356,9 @@ def _of_algorithm(given: Mapping[str, Any], algo: str) -> dict[str, Any]:
 def _owners() -> dict[str, str]:
     """Flag of a hyperparameter -> its algorithm."""
     return {
-        f"{name}_{field.name}": name
+        f"{name}_{hyperparameter.name}": name
         for name, algorithm in registry.ALGORITHMS.items()
-        for field in dataclasses.fields(algorithm.params)
+        for hyperparameter in algorithm.hyperparameters
     }
 
 

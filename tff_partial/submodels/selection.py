@@ -1,4 +1,4 @@
-"""Who keeps what: rules that choose the channels of a sub-model (`submodel_process.Rule`).
+"""Rules that choose the channels of a sub-model.
 
 Indices come sorted, so that a client that keeps everything trains the model itself.
 """
@@ -6,24 +6,46 @@ Indices come sorted, so that a client that keeps everything trains the model its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Callable, NamedTuple
 
 from tff_partial.core.lazy import tf
-from tff_partial.processes.submodel import Request, Rule
+from tff_partial.core.types import Record, Tensor, Weights
 from tff_partial.submodels.groups import Channels
 
 _DRAWS = 0x5B  # keeps the choice of channels apart from that of batches
 
 
+class Request(NamedTuple):
+    """What a rule may look at to choose a client's channels.
+
+    Attributes:
+      sizes: How many channels to keep of each group.
+      weights: The server's weights.
+      record: The client's data, with the seed of the round.
+      round_num: Number of the round, from 0.
+    """
+
+    sizes: Sequence[int]
+    weights: Weights
+    record: Record
+    round_num: Tensor
+
+
+# Request -> indices of the channels to keep, int32 [size] for each group.
+Rule = Callable[[Request], list[Tensor]]
+# Makes the rule of a model with these channel groups, in the graph of a client.
+CreateRule = Callable[[Channels], Rule]
+
+
 def ordered(channels: Channels) -> Rule:
-    """The first channels of each group (HeteroFL)."""
+    """Keep the first channels of each group (HeteroFL)."""
     return lambda request: [tf.range(k) for k in request.sizes]
 
 
 def rolling(channels: Channels) -> Rule:
-    """A window that starts at the round's number and wraps around (FedRolex)."""
+    """Keep a window that starts at the round's number and wraps around (FedRolex)."""
 
-    def rule(request: Request) -> list[Any]:
+    def rule(request: Request) -> list[Tensor]:
         return [
             tf.sort((request.round_num + tf.range(k)) % group.size)
             for k, group in zip(request.sizes, channels.groups)
@@ -33,9 +55,9 @@ def rolling(channels: Channels) -> Rule:
 
 
 def random(channels: Channels) -> Rule:
-    """Channels drawn uniformly, for each client and round anew (Federated Dropout)."""
+    """Draw channels uniformly, for each client and round anew (Federated Dropout)."""
 
-    def rule(request: Request) -> list[Any]:
+    def rule(request: Request) -> list[Tensor]:
         seeds = [_seed(request, i) for i in range(len(channels.groups))]
         keys = [tf.random.stateless_uniform([g.size], s) for g, s in zip(channels.groups, seeds)]
         return top(keys, request.sizes)
@@ -43,10 +65,10 @@ def random(channels: Channels) -> Rule:
     return rule
 
 
-def sampled(scores: Sequence[Any], request: Request, temperature: float) -> list[Any]:
-    """Channels drawn without replacement with probabilities softmax(score / temperature).
+def sampled(scores: Sequence[Tensor], request: Request, temperature: float) -> list[Tensor]:
+    """Draw channels without replacement with probabilities softmax(score / temperature).
 
-    By the Gumbel trick: the largest of score / temperature + Gumbel noise. At temperature 0 those
+    By the Gumbel trick: the largest of score / temperature + Gumbel noise. At temperature 0, those
     of the largest scores.
     """
     if not temperature:
@@ -58,11 +80,11 @@ def sampled(scores: Sequence[Any], request: Request, temperature: float) -> list
     return top(keys, request.sizes)
 
 
-def top(keys: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
-    """The indices of the largest keys of each group; of equal ones the first."""
+def top(keys: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
+    """Return the indices of the largest keys of each group; of equal keys, the first."""
     return [tf.sort(tf.math.top_k(key, k).indices) for key, k in zip(keys, sizes)]
 
 
-def _seed(request: Request, group: int) -> Any:
+def _seed(request: Request, group: int) -> Tensor:
     fold_in = tf.random.experimental.stateless_fold_in
     return fold_in(fold_in(request.record["seed"], _DRAWS), group)
