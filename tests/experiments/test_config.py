@@ -55,6 +55,31 @@ def test_averaging_has_an_interval_on_every_task(task, algo):
         config.create(task, algo, overrides={"local_epochs": 2})
 
 
+@pytest.mark.parametrize(
+    ("algo", "normalization", "clip_norm"),
+    [("heterofl", "static", 1.0), ("feddse", "static", 1.0), ("fjord", None, None)],
+)
+def test_an_algorithms_own_defaults_apply_where_nobody_decides(algo, normalization, clip_norm):
+    changes = {"model": "resnet20"}
+    created = config.create("cifar10", algo, overrides=changes)
+    assert (created.normalization, created.settings.clip_norm) == (normalization, clip_norm)
+    changes["clip_norm"] = 3.0
+    chosen = config.create("cifar10", algo, normalization="group", overrides=changes)
+    assert (chosen.normalization, chosen.settings.clip_norm) == ("group", 3.0)
+    plain = config.create("mnist", algo, overrides={"model": "mlp_200"})
+    assert plain.normalization is None  # the model has none
+
+
+def test_the_experiment_fills_in_what_an_algorithm_needs():
+    def params(algo, **needed):
+        return config.create_params(config.create("mnist", algo), **needed)
+
+    assert params("embracing").tiers == ("strong", "moderate", "weak")
+    assert params("scaffold").population == config.create("mnist", "scaffold").settings.clients
+    examples = params("feddse", data=_Clients([5, 5])).server_examples(4)
+    assert np.bincount(examples[:, 0]).tolist() == [2, 2]
+
+
 class _Clients:
     """Client i has so many examples, all of them i."""
 

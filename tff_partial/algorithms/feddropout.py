@@ -67,7 +67,7 @@ class Params(submodel.HeteroParams):
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:
     """Return the process."""
-    return submodel.build_like_heterofl(model, params, selection.random)
+    return submodel.build(model, params, selection.random)
 
 
 def _layer_rates(text: str) -> dict[str, float]:

@@ -27,7 +27,6 @@ mean over positions as well.
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Callable, Optional
 
 from tff_partial import costs
@@ -67,14 +66,10 @@ class Params(submodel.HeteroParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("temperature", "inference_examples", "distill"):
-            value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise ValueError(
-                    f"{name} must be finite and not negative. Received: {name}={value}"
-                )
+            if (value := getattr(self, name)) < 0:
+                raise ValueError(f"{name} must not be negative. Received: {name}={value}")
         for name in ("distill_steps", "distill_learning_rate"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
+            if (value := getattr(self, name)) <= 0:
                 raise ValueError(f"{name} must be positive. Received: {name}={value}")
 
 
@@ -94,7 +89,7 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
 
         return rule
 
-    return submodel.build_like_heterofl(model, params, create_rule, _distillation(params))
+    return submodel.build(model, params, create_rule, distill=_distillation(params))
 
 
 def _distillation(params: Params) -> Optional[distillation.Distillation]:

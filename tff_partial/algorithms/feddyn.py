@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import math
 
 from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
 from tff_partial.core.model import ModelSpec
@@ -47,8 +46,8 @@ class Params(stateful.StatefulParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.alpha < math.inf:
-            raise ValueError(f"alpha must be finite and not negative. Received: alpha={self.alpha}")
+        if self.alpha < 0:
+            raise ValueError(f"alpha must not be negative. Received: alpha={self.alpha}")
 
 
 def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:

@@ -14,7 +14,6 @@ to a given accuracy.
 from __future__ import annotations
 
 import dataclasses
-import math
 
 from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
 from tff_partial.core import finite
@@ -41,8 +40,8 @@ class Params:
     def __post_init__(self) -> None:
         finite.check_fields(self)
         learning.check_mean(self.weighting)
-        if not 0 <= self.mu < math.inf:
-            raise ValueError(f"mu must be finite and not negative. Received: mu={self.mu}")
+        if self.mu < 0:
+            raise ValueError(f"mu must not be negative. Received: mu={self.mu}")
 
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:

@@ -36,7 +36,7 @@ class Params(submodel.HeteroParams):
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:
     """Return the process."""
-    return submodel.build_like_heterofl(model, params, selection.rolling)
+    return submodel.build(model, params, selection.rolling)
 
 
 ALGORITHM = Algorithm(

@@ -41,7 +41,7 @@ class Params(submodel.HeteroParams):
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:
     """Return the process."""
-    return submodel.build_like_heterofl(model, params, selection.ordered)
+    return submodel.build(model, params, selection.ordered)
 
 
 ALGORITHM = Algorithm(

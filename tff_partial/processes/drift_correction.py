@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import math
 
 from tff_partial import costs
 from tff_partial.core.model import ModelSpec
@@ -33,8 +32,8 @@ class DriftParams(stateful.StatefulParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.alpha < math.inf:
-            raise ValueError(f"alpha must be finite and not negative. Received: alpha={self.alpha}")
+        if self.alpha < 0:
+            raise ValueError(f"alpha must not be negative. Received: alpha={self.alpha}")
 
 
 def train(client: Client, start: Vector) -> Update:

@@ -62,6 +62,10 @@ class SubmodelParams(learning.TieredParams):
         """Return the small model that clients of the tier train."""
         return create_submodel(model, tier)
 
+    def masks(self) -> tuple[bool, bool]:
+        """Return whether classes that a client lacks are masked: its logits, its rows."""
+        return False, False
+
 
 @dataclasses.dataclass(frozen=True)
 class HeteroParams(SubmodelParams):
@@ -82,22 +86,8 @@ class HeteroParams(SubmodelParams):
     def submodel(self, model: ModelSpec, tier: str) -> Submodel:
         return create_submodel(model, tier, self.scaler)
 
-
-def build_like_heterofl(
-    model: ModelSpec,
-    params: HeteroParams,
-    create_rule: selection.CreateRule,
-    distill: Optional[distillation.Distillation] = None,
-) -> LearningProcess:
-    """Return the process of an algorithm that has what HeteroFL's reference code adds."""
-    return build(
-        model,
-        params,
-        create_rule,
-        distill=distill,
-        masked_logits=params.masked_logits,
-        masked_rows=params.masked_rows,
-    )
+    def masks(self) -> tuple[bool, bool]:
+        return self.masked_logits, self.masked_logits or self.masked_rows
 
 
 def build(
@@ -108,8 +98,6 @@ def build(
         parts.everything(models[tier])
     ),
     distill: Optional[distillation.Distillation] = None,
-    masked_logits: bool = False,
-    masked_rows: bool = False,
 ) -> LearningProcess:
     """Return the process.
 
@@ -119,13 +107,10 @@ def build(
       create_rule: Called in the graph of a client; returns the rule.
       create_part: (the small models of all tiers, a tier's index) -> how that tier trains.
       distill: If given, the server distils the clients' models after every round.
-      masked_logits: As in `HeteroParams`.
-      masked_rows: As in `HeteroParams`.
     """
     channels = groups.analyse(model)
     small = [params.submodel(model, tier) for tier in params.tiers]
-    masked = masked_logits and channels.classes > 1
-    by_class = (masked_logits or masked_rows) and channels.classes > 1
+    masked, by_class = (mask and channels.classes > 1 for mask in params.masks())
 
     def create_client_fns() -> list[learning.ClientFn]:
         rule = create_rule(channels)
