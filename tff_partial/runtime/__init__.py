@@ -45,7 +45,8 @@ def configure(name: str) -> None:
             raise RuntimeError("runtime.set_default must be called before a computation")
 
     # TFF's own default context reports an error when Python ends before it was replaced.
-    tff.framework.set_default_context(NoRuntime())
+    if type(tff.framework.get_context_stack().current) is tff.framework.SyncExecutionContext:
+        tff.framework.set_default_context(NoRuntime())
 
 
 def create(

@@ -1,7 +1,7 @@
 """Our `models` and `tasks`, even where a folder has a `models` or `tasks` of its own.
 
 They have their own names where Python finds ours by these names. Where it would find others, they
-are imported as sub-packages of this module, `tff_partial.experiments.catalog.models`, a name under
+are imported as sub-packages of this module, `tff_partial.experiments.bundled.models`, a name under
 which other processes find them too.
 """
 
@@ -41,6 +41,7 @@ def create_model(
     num_classes: int,
     width: float = 1.0,
     normalization: Optional[str] = None,
+    input_dtype: str = "",
     **options: Any,
 ) -> ModelSpec:
     """Returns a model of `models` with what its architecture says of its tiers.
@@ -51,12 +52,14 @@ def create_model(
       num_classes: Number of classes.
       width: Share of the channels and hidden units to keep.
       normalization: One of `models.NORMALIZATIONS`; None is the architecture's own.
+      input_dtype: Type of an example as clients hold it; that of the model's inputs by default.
       **options: Further arguments of `ModelSpec`.
     """
     architecture = models.ARCHITECTURES[name]
     return ModelSpec(
         lambda: models.create(name, input_shape, num_classes, width, normalization),
         input_shape,
+        input_dtype or ("int32" if "token" in architecture.inputs else "float32"),
         cuts={tier: Cut(*cut) for tier, cut in architecture.cuts.items()},
         capacity_batch=architecture.capacity_batch,
         **options,

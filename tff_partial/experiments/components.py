@@ -1,0 +1,131 @@
+"""What an experiment consists of: data, model, process, costs."""
+
+from __future__ import annotations
+
+import functools
+from typing import Callable, Optional
+
+import numpy as np
+
+from tff_partial import capacities, costs
+from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import Array
+from tff_partial.costs import rounds
+from tff_partial.experiments import bundled, config
+from tff_partial.experiments.bundled import tasks
+from tff_partial.experiments.config import Experiment
+from tff_partial.experiments.participation import ClientArrays, Process
+
+_PAPER_NEEDS_REAL_DATA = (
+    "preset='paper' must have the real data: --data=tfds downloads them, --data_dir names a "
+    "folder where they are prepared; --preset=demo runs on embedded data. "
+)
+
+
+def load_data(
+    experiment: Experiment, data: str, data_dir: Optional[str], log: Callable[[str], None] = print
+) -> tasks.FederatedData:
+    """Return the task's data, divided among the clients; they suit the model.
+
+    Raises:
+      ValueError: If they cannot be loaded, or are embedded and the settings a paper's.
+    """
+    is_paper, settings = experiment.preset == "paper", experiment.settings
+    if is_paper and data == "embedded":
+        raise ValueError(_PAPER_NEEDS_REAL_DATA + "Received: data='embedded'")
+    loaded = tasks.load(
+        experiment.task,
+        data=data,
+        data_dir=data_dir,
+        partition=settings.partition,
+        clients=settings.clients,
+        seed=experiment.seed,
+        train_examples=settings.train_examples,
+        # For `paper` embedded data are the error below, not a choice to report.
+        log=(lambda line: None) if is_paper else log,
+    )
+    if is_paper and not loaded.real:
+        raise ValueError(_PAPER_NEEDS_REAL_DATA + f"Received: {loaded.description}")
+    bundled.check_model_fits(settings.model, loaded)
+    return loaded
+
+
+def create_model(experiment: Experiment, data: tasks.FederatedData) -> ModelSpec:
+    """Return the model for the data that were loaded."""
+    settings, task = experiment.settings, experiment.task
+    return bundled.create_model(
+        settings.model,
+        tuple(data.input_shape),
+        data.num_classes,
+        settings.width,
+        experiment.normalization,
+        input_dtype=str(data.x_dtype),
+        preprocess=task.preprocess,
+        augment=task.augment if experiment.augment else None,
+        seed=experiment.seed,
+        loss=task.loss,
+        metrics=task.metrics,
+    )
+
+
+def mixed_examples(data: ClientArrays, seed: int, examples: int = 2000) -> Array:
+    """Return so many of the clients' examples, mixed, without their labels.
+
+    For what a server needs examples for: the statistics of static batch normalisation, and
+    distillation. All clients give equally many, as far as they have them: a few whole clients
+    would lack classes.
+    """
+    rng = np.random.default_rng([seed, 0xCA11])
+    clients = rng.permutation(data.num_clients)[:examples]
+    inputs = [rng.permutation(data.client(int(client))[0])[:examples] for client in clients]
+    turn = np.concatenate([np.arange(len(x)) for x in inputs])
+    return rng.permutation(np.concatenate(inputs)[np.argsort(turn, kind="stable")[:examples]])
+
+
+def create_process(
+    experiment: Experiment, model: ModelSpec, data: ClientArrays, several_workers: bool = False
+) -> Process:
+    """Return the algorithm's process, in a form that several remote workers can run if need be."""
+    server_examples = functools.partial(mixed_examples, data, experiment.seed)
+    params = config.create_params(experiment, server_examples, several_workers)
+    return experiment.algorithm.build(model, params)
+
+
+def create_accounts(
+    experiment: Experiment, model: ModelSpec, data: tasks.FederatedData
+) -> rounds.Accounts:
+    """Return what rounds cost.
+
+    Raises:
+      ValueError: If the model has no such tier, or no client would ever meet the deadline.
+    """
+    tiers, params = config.tiers_of(experiment), config.create_params(experiment)
+    accounts = rounds.Accounts(
+        [tier.name for tier in tiers],
+        config.tier_of(experiment),
+        _tier_shares(experiment),
+        [experiment.algorithm.cost(model, params, tier.name) for tier in tiers],
+        costs.whole(model, params.local.batch_size),
+        params.local,
+        data.client_size,
+        data.num_clients,
+        experiment.devices,
+        experiment.seed,
+    )
+    participants = config.participants(experiment)
+    accounts.check_deadline(
+        None if participants is None else participants.tolist(),
+        bool(experiment.settings.capacities),
+    )
+    return accounts
+
+
+def _tier_shares(experiment: Experiment) -> list[float]:
+    """Return the share of each tier in those who take part."""
+    settings = experiment.settings
+    if settings.capacities:
+        return list(capacities.parse(settings.capacities).values())
+    tiers = config.tiers_of(experiment)
+    only = settings.only_tiers.split(",") if settings.only_tiers else [t.name for t in tiers]
+    counts = [tier.count if tier.name in only else 0 for tier in tiers]
+    return [count / sum(counts) for count in counts]
