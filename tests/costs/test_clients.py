@@ -19,31 +19,14 @@ from tff_partial.core import model as model_spec
 from tff_partial.core.model import Cut
 from tff_partial.costs import simulated_time
 from tff_partial.costs.blocks import measure
-
-IMAGE, GRAY = (32, 32, 3), (28, 28, 1)
-INPUTS = {
-    "resnet20": (IMAGE, 10),
-    "femnist_cnn": (GRAY, 62),
-    "bilstm": ((256,), 2),
-    "fedpmt_fcnn": (GRAY, 10),
-    "fedpmt_cnn_mnist": (GRAY, 10),
-    "fedpmt_cnn_cifar10": (IMAGE, 10),
-    "four_conv_cnn": (GRAY, 10),
-    "preact_resnet18": (IMAGE, 10),
-}
+from tff_partial.experiments import bundled
+from tff_partial.recipes import model_costs
 
 
 @functools.cache
 def spec(name, width=1.0):
-    shape, num_classes = INPUTS[name]
-    cuts, batch = models.TIERS.get(name, ({}, None))
-    return model_spec.ModelSpec(
-        lambda: models.create(name, shape, num_classes, width),
-        shape,
-        "int32" if name == "bilstm" else "float32",
-        cuts={tier: Cut(*cut) for tier, cut in cuts.items()},
-        capacity_batch=batch,
-    )
+    architecture = models.ARCHITECTURES[name]
+    return bundled.create_model(name, architecture.input_shape, architecture.num_classes, width)
 
 
 def own(*layers, shape=(5,), **options):
@@ -493,7 +476,7 @@ def test_json_for_another_task(capsys):
 
 
 def test_papers_figures_only_for_the_papers_input():
-    changed = costs_command.report("femnist_cnn", (28, 28, 1), 10, 32, ["strong"])
+    changed = model_costs.report("femnist_cnn", (28, 28, 1), 10, 32, ["strong"])
     assert {row["paper"] for row in changed["rows"]} == {""}
 
 
