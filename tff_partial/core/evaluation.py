@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
-from typing import Any, Callable, NamedTuple, Optional
+from collections.abc import Sequence
+from typing import Callable, NamedTuple, Optional, TypeVar
 
 import numpy as np
 
 from tff_partial.core import normalization
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
+from tff_partial.core.types import Array, Structure, Tensor, Weights
+
+_Batch = TypeVar("_Batch")
+_Result = TypeVar("_Result")
 
 
 class Evaluation(NamedTuple):
@@ -22,13 +27,13 @@ class Evaluation(NamedTuple):
 
 def build(
     spec: ModelSpec,
-    x: Any,
-    y: Any,
+    x: Array,
+    y: Array,
     batch_size: int = 500,
-    calibration: Optional[np.ndarray] = None,
+    calibration: Optional[Array] = None,
     calibration_batch: int = 100,
-) -> Callable[[Any], Evaluation]:
-    """Returns `evaluate(weights) -> Evaluation` over all of x [n, ...] and y [n].
+) -> Callable[[Weights], Evaluation]:
+    """Return `evaluate(weights) -> Evaluation` over all of x [n, ...] and y [n].
 
     Static batch normalisation (HeteroFL) is evaluated with statistics that are estimated anew
     for the weights: in one pass over `calibration` in which these layers normalise by batch,
@@ -45,26 +50,18 @@ def build(
         by one at most.
 
     Raises:
-      ValueError: if there is no example, or none to calibrate a model that needs it.
+      ValueError: If there is no example, or none to calibrate a model that needs it.
     """
-    model = spec.instantiate()
-    labels = np.asarray(y, np.int32)
+    model, labels = spec.instantiate(), np.asarray(y, np.int32)
     if not len(labels):
         raise ValueError("evaluation must have at least one example. Received: 0 examples")
+    batch_sums = _build_batch_sums(model)
 
-    x_spec = tf.TensorSpec([None, *spec.input_shape], spec.input_dtype)
-
-    @tf.function(input_signature=[x_spec, tf.TensorSpec([None], tf.int32)])
-    def batch_sums(x_batch: Any, y_batch: Any) -> Any:
-        logits = model.forward(model.preprocess(x_batch), training=False)
-        values = [model.losses(y_batch, logits), *model.metrics(y_batch, logits)]
-        return tf.stack([tf.reduce_sum(value) for value in values])
-
-    def sums_from(start: int) -> Any:
+    def sums_from(start: int) -> Array:
         batch = slice(start, start + batch_size)
         return batch_sums(tf.constant(x[batch]), tf.constant(labels[batch])).numpy()
 
-    def evaluate(weights: Any) -> Evaluation:
+    def evaluate(weights: Weights) -> Evaluation:
         model.assign(weights)
         calibrate()
         sums = _map_batches(pool, sums_from, range(0, len(labels), batch_size))
@@ -76,14 +73,32 @@ def build(
     return evaluate
 
 
-def calibrated(spec: ModelSpec, weights: Any, examples: np.ndarray, batch_size: int = 100) -> Any:
-    """The weights with the statistics of static batch normalisation that `build` evaluates with.
+def _build_batch_sums(model: Model) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return (x, y) -> sums of the loss and of each metric over a batch."""
 
-    What is handed on as the final model: training leaves these statistics as they were initialised.
+    @tf.function(input_signature=[_batch_spec(model), tf.TensorSpec([None], tf.int32)])
+    def batch_sums(x: Tensor, y: Tensor) -> Tensor:
+        logits = model.forward(model.preprocess(x), training=False)
+        values = [model.losses(y, logits), *model.metrics(y, logits)]
+        return tf.stack([tf.reduce_sum(value) for value in values])
+
+    return batch_sums
+
+
+def _batch_spec(model: Model) -> tf.TensorSpec:
+    return tf.TensorSpec([None, *model.spec.input_shape], model.spec.input_dtype)
+
+
+def calibrated(
+    spec: ModelSpec, weights: Weights, examples: Array, batch_size: int = 100
+) -> Weights:
+    """Return weights with the statistics of static batch normalisation that `build` uses.
+
+    They are the final model: training leaves these statistics as they were initialised.
 
     Args:
       spec: The model.
-      weights: Its `tff.learning.models.ModelWeights`.
+      weights: Its weights.
       examples: `calibration` of `build`.
       batch_size: `calibration_batch` of `build`.
     """
@@ -97,9 +112,9 @@ def calibrated(spec: ModelSpec, weights: Any, examples: np.ndarray, batch_size: 
 
 
 def _build_calibrate(
-    model: Model, examples: Optional[np.ndarray], batch_size: int, pool: Any
+    model: Model, examples: Optional[Array], batch_size: int, pool: concurrent.futures.Executor
 ) -> Callable[[], None]:
-    """Returns a function that sets the statistics of static layers for the current weights."""
+    """Return a function that sets the statistics of static layers for the current weights."""
     layers = model.layers_of(tf.keras.layers.BatchNormalization)
     static = [layer for layer in layers if normalization.is_static(layer)]
     if not static:
@@ -110,15 +125,14 @@ def _build_calibrate(
             f"Received: calibration={None if examples is None else '0 examples'}"
         )
     batches = np.array_split(examples, -(-len(examples) // batch_size))
-    spec = model.spec
 
-    @tf.function(input_signature=[tf.TensorSpec([None, *spec.input_shape], spec.input_dtype)])
-    def batch_statistics(x_batch: Any) -> Any:
+    @tf.function(input_signature=[_batch_spec(model)])
+    def batch_statistics(x: Tensor) -> Structure:
         with normalization.observe_batches(static) as statistics:
-            model.forward(model.preprocess(x_batch), training=False)
+            model.forward(model.preprocess(x), training=False)
         return statistics
 
-    def statistics_of(batch: Any) -> Any:
+    def statistics_of(batch: Array) -> list[Array]:
         return [value.numpy() for value in tf.nest.flatten(batch_statistics(tf.constant(batch)))]
 
     def calibrate() -> None:
@@ -130,8 +144,10 @@ def _build_calibrate(
     return calibrate
 
 
-def _map_batches(pool: Any, fn: Callable[[Any], Any], batches: Any) -> list[Any]:
-    """[fn(batch) for each batch], in parallel but for the first.
+def _map_batches(
+    pool: concurrent.futures.Executor, fn: Callable[[_Batch], _Result], batches: Sequence[_Batch]
+) -> list[_Result]:
+    """Return [fn(batch) for each batch], in parallel but for the first.
 
     The first batch alone: it traces, which two threads must not do at the same time.
     """

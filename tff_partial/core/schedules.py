@@ -13,12 +13,13 @@ do so at round + k/K, step = 1/K: decay, changes and warm-up may lie within a ro
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Union
+from typing import Union
 
 from tff_partial.core import finite
 from tff_partial.core.lazy import tf
+from tff_partial.core.types import Tensor
 
-# The smallest normal float32; a smaller rate is 0 on some processors.
+# The smallest normal float32; a smaller learning rate is 0 on some processors.
 SMALLEST = 2.0**-126
 
 
@@ -48,8 +49,8 @@ class Schedule:
         if any(later <= earlier for earlier, later in zip(rounds, rounds[1:])):
             raise ValueError(f"a schedule's rounds must be ascending. Received: {self}")
 
-    def __call__(self, round_num: Any, step: float = 1.0) -> Any:
-        """The value in a round, as a float32 scalar tensor (`round_num` may be one too)."""
+    def __call__(self, round_num: Union[Tensor, float], step: float = 1.0) -> Tensor:
+        """Return the value in a round, a float32 scalar."""
         start, value = tf.constant(0.0), tf.constant(self.initial, tf.float32)
         round_num = tf.cast(round_num, tf.float32)
         for at, changed in self.changes:
@@ -61,10 +62,10 @@ class Schedule:
 
 
 def create(value: Union[Schedule, float, str]) -> Schedule:
-    """Returns a schedule from a schedule, a number or its text form.
+    """Return a schedule from a schedule, a number or its text form.
 
     Raises:
-      ValueError: If the text is none, or a value is not positive.
+      ValueError: If the text is not a schedule, or a value is not positive.
     """
     if isinstance(value, Schedule):
         return value

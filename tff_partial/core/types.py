@@ -25,6 +25,9 @@ KerasModel: TypeAlias = "tf.keras.Model"
 Layer: TypeAlias = "tf.keras.layers.Layer"
 """A Keras layer; a block of a model is one."""
 
+LayerConfig: TypeAlias = dict[str, Any]
+"""What `Layer.get_config` returns."""
+
 Record: TypeAlias = Mapping[str, Tensor]
 """A client's data as a process receives it (`core.client_data`)."""
 
@@ -35,6 +38,10 @@ Weights: TypeAlias = "tff.learning.models.ModelWeights"
 ServerState: TypeAlias = "tff.learning.templates.LearningAlgorithmState"
 LearningProcess: TypeAlias = "tff.learning.templates.LearningProcess"
 FinalizerProcess: TypeAlias = "tff.learning.templates.FinalizerProcess"
+ClientResult: TypeAlias = "tff.learning.templates.ClientResult"
+"""What a client sends: `update` (its delta) and `update_weight`."""
+
+AggregationFactory: TypeAlias = "tff.aggregators.WeightedAggregationFactory"
 Computation: TypeAlias = "tff.Computation"
 TffType: TypeAlias = "tff.Type"
 Federated: TypeAlias = "tff.Value"
