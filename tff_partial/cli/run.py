@@ -65,9 +65,9 @@ def settings_of(values: absl_flags.FlagValues) -> dict[str, Value]:
 
 def recipe_options(values: absl_flags.FlagValues) -> recipe_plan.Options:
     """Return which recipe to run, and how; other flags that are given apply to all of its runs."""
-    present = {name: values[name].value for name in values if values[name].present}
-    others = {name: value for name, value in present.items() if name not in RECIPE_FLAGS}
-    return recipe_plan.Options(values.recipe, values.scale, values.only, values.seeds, others)
+    names = (*flags.DECIDING, *flags.EXECUTING)
+    given = {name: values[name].value for name in names if values[name].present}
+    return recipe_plan.Options(values.recipe, values.scale, values.only, values.seeds, given)
 
 
 def list_everything() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Callable, Optional
+from typing import Callable, Optional, Protocol
 
 import numpy as np
 
@@ -15,11 +15,28 @@ from tff_partial.experiments import bundled, config
 from tff_partial.experiments.bundled import tasks
 from tff_partial.experiments.config import Experiment
 from tff_partial.experiments.participation import ClientArrays, Process
+from tff_partial.processes.averaging import AveragingProcess
 
 _PAPER_NEEDS_REAL_DATA = (
     "preset='paper' must have the real data: --data=tfds downloads them, --data_dir names a "
     "folder where they are prepared; --preset=demo runs on embedded data. "
 )
+
+
+class ModelInputs(tasks.Inputs, Protocol):
+    """What a model is made for."""
+
+    @property
+    def num_classes(self) -> int: ...
+
+
+class Sizes(Protocol):
+    """How many examples clients have."""
+
+    @property
+    def num_clients(self) -> int: ...
+
+    def client_size(self, client: int) -> int: ...
 
 
 def load_data(
@@ -50,7 +67,7 @@ def load_data(
     return loaded
 
 
-def create_model(experiment: Experiment, data: tasks.FederatedData) -> ModelSpec:
+def create_model(experiment: Experiment, data: ModelInputs) -> ModelSpec:
     """Return the model for the data that were loaded."""
     settings, task = experiment.settings, experiment.task
     return bundled.create_model(
@@ -87,13 +104,13 @@ def create_process(
 ) -> Process:
     """Return the algorithm's process, in a form that several remote workers can run if need be."""
     server_examples = functools.partial(mixed_examples, data, experiment.seed)
-    params = config.create_params(experiment, server_examples, several_workers)
-    return experiment.algorithm.build(model, params)
+    process = experiment.algorithm.build(model, config.create_params(experiment, server_examples))
+    if several_workers and isinstance(process, AveragingProcess):
+        return process.in_steps()
+    return process
 
 
-def create_accounts(
-    experiment: Experiment, model: ModelSpec, data: tasks.FederatedData
-) -> rounds.Accounts:
+def create_accounts(experiment: Experiment, model: ModelSpec, data: Sizes) -> rounds.Accounts:
     """Return what rounds cost.
 
     Raises:

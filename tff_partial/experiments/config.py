@@ -155,7 +155,7 @@ def _hyperparameters(algo: str, values: Mapping[str, Value]) -> dict[str, Value]
 
 
 def without_zero_target(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the changes with None for a target of 0: a flag that is not given leaves the preset's."""
+    """Return the changes with None for a target of 0, as None itself means the preset's."""
     none = {"target_accuracy": None} if changes.get("target_accuracy") == 0 else {}
     return {**changes, **none}
 
@@ -197,7 +197,6 @@ def _tier_changes(
 def create_params(
     experiment: Experiment,
     server_examples: Optional[Callable[[int], Array]] = None,
-    several_workers: bool = False,
 ) -> Any:
     """Return the algorithm's hyperparameters, its local training and what it needs included."""
     settings = experiment.settings
@@ -216,7 +215,6 @@ def create_params(
         "population": settings.clients,
         "active": settings.clients_per_round,
         "server_examples": server_examples,
-        "one_step": several_workers,
     }
     needed = {name: known[name] for name in experiment.algorithm.needs}
     return experiment.algorithm.params(local=local, **needed, **experiment.params)

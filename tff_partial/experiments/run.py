@@ -114,7 +114,7 @@ def prepare(**settings: Value) -> Prepared:
     """Check the settings, load the data and make the results folder, in this order."""
     given = {name: value for name, value in settings.items() if name in flags.EXECUTING}
     places = flags.check(given, flags.EXECUTING)
-    experiment = config.create(**{n: v for n, v in settings.items() if n not in given})
+    experiment = config.create(**{n: v for n, v in settings.items() if n not in given})  # type: ignore[arg-type]
     execution = Execution(**{name: places[name] for name in flags.EXECUTION})
     runtime.configure(execution.runtime)
     data = components.load_data(experiment, places["data"], execution.data_dir, log=say)
@@ -146,9 +146,9 @@ def train(prepared: Prepared) -> None:
     data, folder = prepared.data.description, prepared.folder
     say(f"{task} with {algo}; data {data}; results in {folder}")
     is_remote = prepared.execution.runtime == "remote"
-    with prepared.execution.installed():
-        with _own_folders(prepared.experiment, prepared.folder, is_remote) as experiment:
-            _train(prepared, experiment)
+    own_folders = _own_folders(prepared.experiment, prepared.folder, is_remote)
+    with prepared.execution.installed(), own_folders as experiment:
+        _train(prepared, experiment)
 
 
 def _train(prepared: Prepared, experiment: Experiment) -> None:
