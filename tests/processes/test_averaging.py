@@ -16,7 +16,6 @@ from tff_partial.algorithms import registry
 from tff_partial.core import model as model_spec
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.experiments import callbacks, loop, participation
-from tff_partial.processes import averaging as averaging_process
 from tff_partial.processes import parameter_subsets
 
 TAU = 3
@@ -73,7 +72,7 @@ def assert_round(running, wanted):
     assert before > 1e-4
 
 
-@pytest.mark.parametrize("one_step", [False, True])
+@pytest.mark.parametrize("in_steps", [False, True])
 @pytest.mark.parametrize("weighting", ["uniform", "examples"])
 @pytest.mark.parametrize(
     ("name", "params"),
@@ -83,10 +82,10 @@ def assert_round(running, wanted):
         ("periodic_averaging", {}),
     ],
 )
-def test_equals_numpy(name, params, weighting, one_step):
+def test_equals_numpy(name, params, weighting, in_steps):
     data = tiny.client_data(SIZES)
-    process = tiny.build(name, local(), weighting=weighting, one_step=one_step, **params)
-    running = tiny.Rounds(process, data)
+    process = tiny.build(name, local(), weighting=weighting, **params)
+    running = tiny.Rounds(process.in_steps() if in_steps else process, data)
     wanted = reference.run(
         running.weights(),
         data,
@@ -357,8 +356,8 @@ def test_every_parameter_is_in_one_subset_of_about_the_same_size(model, partitio
         shape,
         "int32" if model == "bilstm" else "float32",
     )
-    shapes = averaging_process.shapes_of(spec)
-    layers = averaging_process.layers_of(spec)
+    shapes = parameter_subsets.shapes_of(spec)
+    layers = parameter_subsets.layers_of(spec)
     total = sum(math.prod(s) for s in shapes)
     for tau in range(1, 65):
         owned = owners(partition, shapes, layers, tau)
@@ -389,7 +388,7 @@ def test_a_layer_is_what_keras_calls_one():
         ]
         return tf.keras.Sequential(blocks)
 
-    layers = averaging_process.layers_of(model_spec.ModelSpec(create, (6,), "int32"))
+    layers = parameter_subsets.layers_of(model_spec.ModelSpec(create, (6,), "int32"))
     sizes = [layers.count(layer) for layer in sorted(set(layers))]
     assert sizes == [1, 3, 3, 2, 2, 2]
 

@@ -65,7 +65,7 @@ def _share(params: Params, tier: str) -> float:
 
 def _part(model: Model, share: float) -> parts.Part:
     masks = channel_masks.masks(model, share)
-    return parts.everything(model)._replace(share=lambda variable: masks[id(variable)])
+    return parts.everything(model)._replace(weight=lambda variable: masks[id(variable)])
 
 
 ALGORITHM = Algorithm(

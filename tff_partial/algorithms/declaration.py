@@ -63,8 +63,7 @@ class Algorithm(Generic[Params]):
       needs: Fields of `params` that the experiment fills in, so that they are no flags: `tiers`
         (names of the tiers, for an algorithm that treats them differently), `population` (number
         of all clients), `active` (number of clients that keep their local models for some rounds),
-        `server_examples` (number -> that many unlabelled examples of the server) or `one_step`
-        (whether several workers run the rounds).
+        or `server_examples` (number -> that many unlabelled examples of the server).
       tiers_are_rates: Whether a tier is a rate of the model's channels, which may be drawn every
         round.
       next_cohort_trains: Whether the clients of the next round train in this one as well.

@@ -53,12 +53,8 @@ class Params(averaging.AveragingParams):
 
 def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:
     """Return the process."""
-    tau, shapes = params.interval(), averaging.shapes_of(model)
-    if params.partition == "layer":
-        owned = parameter_subsets.by_layer(shapes, averaging.layers_of(model), tau)
-    else:
-        owned = parameter_subsets.by_channel(shapes, tau)
-    layout = parameter_subsets.Layout(shapes, owned, tau)
+    tau = params.interval()
+    layout = parameter_subsets.create(model, params.partition, tau)
     every_step = [(step, step + 1, step) for step in range(tau)]
     return averaging.build(model, params, averaging.Rules(layout, every_step))
 
@@ -78,6 +74,6 @@ ALGORITHM = Algorithm(
     params=Params,
     build=build,
     cost=cost,
-    needs=("population", "active", "one_step"),
+    needs=("population", "active"),
     defaults=Defaults(local_steps=10),
 )

@@ -47,7 +47,7 @@ def _train(client: Client) -> Update:
     x, c, c_i, mu = client.weights, client.sent, client.state, client.momentum
     difference = c - c_i
     y, slope = client.train(x, (1 - mu) * difference if mu else difference)
-    gradient = (x - y) / (client.steps * client.rate(client.round_num))
+    gradient = (x - y) / (client.steps * client.learning_rate(client.round_num))
     # The server subtracts c again: the change of c_i, and without momentum just the gradient.
     summed = gradient + mu * difference if mu else gradient
     return Update(y, state=gradient - slope, summed=summed)

@@ -42,7 +42,7 @@ def train(client: Client, start: Vector) -> Update:
     last = client.state["model"]
     # alpha is the pull, so the slope moves along with w.
     y, slope = client.train(start, l_i + ((1 - mu) * c if mu else c))
-    gradient = summed = (start - y) / (client.steps * client.rate(client.round_num))
+    gradient = summed = (start - y) / (client.steps * client.learning_rate(client.round_num))
     variate = Vector(())
     if mu:
         difference = c - client.state["variate"]

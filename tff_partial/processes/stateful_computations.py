@@ -71,7 +71,8 @@ class _Training:
         record: Record,
         learning_rate: Tensor,
     ) -> None:
-        self.start, self.sums = Vector(weights.trainable), {}
+        self.start = Vector(weights.trainable)
+        self.sums: Metrics = {}
         self._model, self._statistics = model, weights.non_trainable
         self._loop, self._pull = loop, pull
         self._record, self._learning_rate = record, learning_rate

@@ -81,7 +81,7 @@ def build(model: ModelSpec, params: Any, scheme: str) -> averaging.AveragingProc
         np.where(share, _SYNCHRONISED, _LOCAL).astype(np.int32)
         for share in shares(model, scheme).trainable
     ]
-    layout = parameter_subsets.Layout(averaging.shapes_of(model), owners, 2)
+    layout = parameter_subsets.Layout(parameter_subsets.shapes_of(model), owners, 2)
     rules = averaging.Rules(layout, [(0, params.interval(), _SYNCHRONISED)])
     return averaging.build(model, params, rules)
 
