@@ -4,15 +4,12 @@ import collections
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import tiny
 from tests.experiments.test_client_store import Data, evaluate
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.experiments import callbacks, loop
-from tff_partial.layers import parts
-from tff_partial.processes import learning
 from tff_partial.results import folder as results
 
 LOCAL = LocalTraining(steps=2, batch_size=4)
@@ -24,46 +21,24 @@ def train(process, folder, watching=(), **options):
     return results.read_metrics(str(folder))
 
 
-def with_metrics(process, name, value):
-    """A part of a `LearningProcess` that also reports `value`."""
+def learning_process():
+    """FedAvg whose clients and whose server report something of their own."""
+    process = tiny.build("fedavg", LOCAL)
 
-    @tff.tensorflow.computation(process.next.type_signature.result.measurements.member)
+    @tff.tensorflow.computation(process.next.type_signature.result.metrics.member)
     def add(metrics):
-        return collections.OrderedDict(metrics or {}, **{name: tf.constant(value)})
+        clients = collections.OrderedDict(metrics["client_work"], drift=0.5)
+        server = collections.OrderedDict(server_step=2.0)
+        return collections.OrderedDict(metrics, client_work=clients, finalizer=server)
 
     @tff.federated_computation(process.next.type_signature.parameter)
     def next_fn(arguments):
         output = process.next(*arguments)
-        metrics = tff.federated_map(add, output.measurements)
-        return tff.templates.MeasuredProcessOutput(output.state, output.result, metrics)
+        metrics = tff.federated_map(add, output.metrics)
+        return tff.learning.templates.LearningProcessOutput(output.state, metrics)
 
-    return type(process)(process.initialize, next_fn)
-
-
-def learning_process():
-    """FedAvg whose clients and whose server report something of their own."""
-    model = tiny.spec()
-
-    def create_client_fns():
-        built = model.instantiate()
-        part = parts.everything(built)
-        train = learning.local_training.build(built, part, LOCAL)
-
-        def client(weights, record, round_num):
-            sums = train(weights, record, LOCAL.rate(round_num))
-            return learning.client_result(built, part, weights, record, "uniform"), sums
-
-        return [client]
-
-    work = with_metrics(learning.build_client_work(model, create_client_fns), "drift", 0.5)
-    update = work.next.type_signature.result.result.member
-    return tff.learning.templates.compose_learning_process(
-        learning.build_initial_weights(model),
-        tff.learning.templates.build_broadcast_process(model.weights_type),
-        work,
-        learning.aggregation.ContributorMean().create(update.update, update.update_weight),
-        with_metrics(learning.build_finalizer(model, 1.0), "server_step", 2.0),
-    )
+    get_and_set = process.get_model_weights, process.set_model_weights
+    return tff.learning.templates.LearningProcess(process.initialize, next_fn, *get_and_set)
 
 
 def test_metrics_of_a_learning_process_are_columns(tmp_path):

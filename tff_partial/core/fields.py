@@ -38,30 +38,30 @@ class Field(NamedTuple):
         return f"{self.doc} Default: {default}."
 
     def check(self, value: object) -> Value:
-        """Return a value as the field's type; a text may be given as a number.
+        """Return a value as the field's type; it may be given as text, and texts as numbers.
 
         Raises:
           ValueError: If it is of another type or out of bounds.
         """
-        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        accepted = {
-            str: is_number or isinstance(value, str),
-            int: is_number and isinstance(value, numbers.Integral),
-            float: is_number,
-            bool: isinstance(value, bool),
-        }
         received = f"Received: {self.name}={value!r}"
-        if not accepted[self.type]:
-            raise ValueError(f"{self.name} must be {_KINDS[self.type]}. {received}")
         try:
-            checked = self.type(value)
-        except OverflowError:
-            raise ValueError(f"{self.name} must be a smaller number. {received}") from None
+            checked = self._convert(value)
+        except (ValueError, OverflowError, KeyError):
+            raise ValueError(f"{self.name} must be {_KINDS[self.type]}. {received}") from None
         if self.bounds and checked < self.bounds[0]:
             raise ValueError(f"{self.name} must be at least {self.bounds[0]}. {received}")
         if self.bounds and checked > self.bounds[1]:
             raise ValueError(f"{self.name} must be at most {self.bounds[1]:,}. {received}")
         return checked
+
+    def _convert(self, value: object) -> Any:
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        is_whole = isinstance(value, numbers.Integral) or self.type is not int
+        if self.type is bool:
+            return {"true": True, "false": False}[str(value).lower()]
+        if isinstance(value, str) or (is_number and is_whole):
+            return self.type(value)
+        raise ValueError
 
 
 def fields_of(described: type, without: Collection[str] = ()) -> tuple[Field, ...]:

@@ -31,7 +31,7 @@ class Callback:
         """Called after a round with the number of rounds done and the row of metrics.csv."""
 
     def on_end(self) -> None:
-        """Called when training ends, whatever ended it."""
+        """Called when training ends, whatever ended it, even if it has not started."""
 
 
 class Costs(Callback):

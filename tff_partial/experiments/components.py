@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Callable, Optional, Protocol
-
-import numpy as np
 
 from tff_partial import capacities, costs
 from tff_partial.core.model import ModelSpec
-from tff_partial.core.types import Array
 from tff_partial.costs import rounds
 from tff_partial.experiments import bundled, config
 from tff_partial.experiments.bundled import tasks
@@ -85,26 +81,11 @@ def create_model(experiment: Experiment, data: ModelInputs) -> ModelSpec:
     )
 
 
-def mixed_examples(data: ClientArrays, seed: int, examples: int = 2000) -> Array:
-    """Return so many of the clients' examples, mixed, without their labels.
-
-    For what a server needs examples for: the statistics of static batch normalisation, and
-    distillation. All clients give equally many, as far as they have them: a few whole clients
-    would lack classes.
-    """
-    rng = np.random.default_rng([seed, 0xCA11])
-    clients = rng.permutation(data.num_clients)[:examples]
-    inputs = [rng.permutation(data.client(int(client))[0])[:examples] for client in clients]
-    turn = np.concatenate([np.arange(len(x)) for x in inputs])
-    return rng.permutation(np.concatenate(inputs)[np.argsort(turn, kind="stable")[:examples]])
-
-
 def create_process(
     experiment: Experiment, model: ModelSpec, data: ClientArrays, several_workers: bool = False
 ) -> Process:
     """Return the algorithm's process, in a form that several remote workers can run if need be."""
-    server_examples = functools.partial(mixed_examples, data, experiment.seed)
-    process = experiment.algorithm.build(model, config.create_params(experiment, server_examples))
+    process = experiment.algorithm.build(model, config.create_params(experiment, data))
     if several_workers and isinstance(process, AveragingProcess):
         return process.in_steps()
     return process

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from tff_partial.costs import simulated_time
 from tff_partial.costs.rounds import Devices
 from tff_partial.experiments import flags
 from tff_partial.experiments.bundled import models, tasks
-from tff_partial.experiments.participation import TierFn
+from tff_partial.experiments.participation import ClientArrays, TierFn
 
 PRESETS = ("demo", "paper")
 # Of the clients, where neither the task nor the user says: case 8 of EmbracingFL's tables.
@@ -61,7 +62,7 @@ class Experiment:
         }
 
 
-def create(task: str = "imdb", algo: str = "fedavg", **given: Value) -> Experiment:
+def create(task: Value = "imdb", algo: Value = "fedavg", **given: Value) -> Experiment:
     """Return the experiment that settings describe.
 
     Args:
@@ -75,13 +76,13 @@ def create(task: str = "imdb", algo: str = "fedavg", **given: Value) -> Experime
       ValueError: In one line, what was expected and what was received.
     """
     values = flags.check({**given, "task": task, "algo": algo}, flags.DECIDING)
-    chosen_task = _choose("task", task, tasks.TASKS)
-    algorithm = _choose("algo", algo, registry.ALGORITHMS)
+    chosen_task = _choose("task", values["task"], tasks.TASKS)
+    algorithm = _choose("algo", values["algo"], registry.ALGORITHMS)
     base = _preset(chosen_task, algorithm, values["preset"], values["paper"])
     settings = _changed(base, algorithm, {n: v for n, v in values.items() if n in flags.SETTINGS})
     experiment = Experiment(
         chosen_task,
-        algo,
+        algorithm.name,
         values["preset"],
         settings,
         _normalization(settings.model, algorithm, values["normalization"]),
@@ -92,7 +93,7 @@ def create(task: str = "imdb", algo: str = "fedavg", **given: Value) -> Experime
             values["round_deadline"],
             values["full_model_seconds"],
         ),
-        _hyperparameters(algo, values),
+        _hyperparameters(algorithm.name, values),
     )
     create_params(experiment)  # checks them
     if experiment.augment and chosen_task.augment is None:
@@ -196,7 +197,7 @@ def _tier_changes(
 
 def create_params(
     experiment: Experiment,
-    server_examples: Optional[Callable[[int], Array]] = None,
+    data: Optional[ClientArrays] = None,
 ) -> Any:
     """Return the algorithm's hyperparameters, its local training and what it needs included."""
     settings = experiment.settings
@@ -214,10 +215,24 @@ def create_params(
         "tiers": tuple(tier.name for tier in tiers_of(experiment)),
         "population": settings.clients,
         "active": settings.clients_per_round,
-        "server_examples": server_examples,
+        "server_examples": functools.partial(mixed_examples, data, experiment.seed),
     }
     needed = {name: known[name] for name in experiment.algorithm.needs}
     return experiment.algorithm.params(local=local, **needed, **experiment.params)
+
+
+def mixed_examples(data: ClientArrays, seed: int, examples: int = 2000) -> Array:
+    """Return so many of the clients' examples, mixed, without their labels.
+
+    For what a server needs examples for: the statistics of static batch normalisation, and
+    distillation. All clients give equally many, as far as they have them: a few whole clients
+    would lack classes.
+    """
+    rng = np.random.default_rng([seed, 0xCA11])
+    clients = rng.permutation(data.num_clients)[:examples]
+    inputs = [rng.permutation(data.client(int(client))[0])[:examples] for client in clients]
+    turn = np.concatenate([np.arange(len(x)) for x in inputs])
+    return rng.permutation(np.concatenate(inputs)[np.argsort(turn, kind="stable")[:examples]])
 
 
 def tiers_of(experiment: Experiment) -> tuple[tiers.Tier, ...]:

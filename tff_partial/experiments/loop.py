@@ -113,8 +113,8 @@ def train(
     )
     loop = _Loop(participation, evaluate, options, callbacks)
     outputs = Outputs(output_dir, participation.states)
-    done, state = outputs.restore(process.initialize())
     try:
+        done, state = outputs.restore(process.initialize())
         for callback in callbacks:
             callback.on_start(done)
         return process.get_model_weights(loop.run(done, state, outputs))

@@ -114,7 +114,7 @@ def prepare(**settings: Value) -> Prepared:
     """Check the settings, load the data and make the results folder, in this order."""
     given = {name: value for name, value in settings.items() if name in flags.EXECUTING}
     places = flags.check(given, flags.EXECUTING)
-    experiment = config.create(**{n: v for n, v in settings.items() if n not in given})  # type: ignore[arg-type]
+    experiment = config.create(**{n: v for n, v in settings.items() if n not in given})
     execution = Execution(**{name: places[name] for name in flags.EXECUTION})
     runtime.configure(execution.runtime)
     data = components.load_data(experiment, places["data"], execution.data_dir, log=say)
@@ -154,7 +154,7 @@ def train(prepared: Prepared) -> None:
 def _train(prepared: Prepared, experiment: Experiment) -> None:
     data, model, settings = prepared.data, prepared.model, experiment.settings
     is_static = experiment.normalization == "static"
-    calibration = components.mixed_examples(data, experiment.seed) if is_static else None
+    calibration = config.mixed_examples(data, experiment.seed) if is_static else None
     watching = [
         callbacks.Costs(prepared.accounts),
         callbacks.TensorBoard(prepared.folder),

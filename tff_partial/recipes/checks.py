@@ -45,6 +45,11 @@ def check_recipe(recipe: Recipe) -> None:
             raise ValueError(
                 f"{recipe.name}, {row.id} must have {missing}. Received: {row.settings}"
             )
+        try:
+            flags.check(row.settings, flags.DECIDING)
+        except ValueError as error:
+            message = f"{recipe.name}, {row.id} must have values of the right type: {error}"
+            raise ValueError(message) from None
 
 
 def _known_settings(kind: str) -> set[str]:

@@ -95,7 +95,7 @@ class Prepared:
 
 def prepare(
     figure: int = 1,
-    measuring: Measuring = Measuring(),
+    measuring: Optional[Measuring] = None,
     data: str = "auto",
     data_dir: Optional[str] = None,
     output_dir: Optional[str] = None,
@@ -105,7 +105,7 @@ def prepare(
 
     Args:
       figure: A key of `schemes.FIGURES`.
-      measuring: How similarity is measured.
+      measuring: How similarity is measured; `Measuring()` by default.
       data: auto, embedded or tfds.
       data_dir: Folder of tensorflow-datasets.
       output_dir: Where results go; a new folder by default.
@@ -116,6 +116,7 @@ def prepare(
     """
     if figure not in schemes.FIGURES:
         raise ValueError(f"figure must be one of {[*schemes.FIGURES]}. Received: figure={figure}")
+    measuring = measuring or Measuring()
     experiment = create_experiment(measuring.measure_every, **settings)
     runtime.configure("in_process")
     loaded = components.load_data(experiment, data, data_dir, log=say)
@@ -134,11 +135,10 @@ def prepare(
 
 def create_experiment(measure_every: int, **settings: Value) -> config.Experiment:
     """Return periodic averaging with all clients active; what is averaged is the scheme's."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    given = {**(PAPER if given.get("preset") == "paper" else DEMO), **given}
-    if "clients" in given:
-        given["clients_per_round"] = given["clients"]
-    experiment = config.create(**{**given, "algo": "periodic_averaging"})  # type: ignore[arg-type]
+    given = dict(PAPER if settings.get("preset") == "paper" else DEMO)
+    given |= {name: value for name, value in settings.items() if value is not None}
+    given |= {"algo": "periodic_averaging", "clients_per_round": given.get("clients")}
+    experiment = config.create(**given)
     clients = experiment.settings.clients
     if clients < 2:
         raise ValueError(f"clients must be at least 2. Received: clients={clients}")
