@@ -4,7 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_federated as tff
+from tensorflow_federated.proto.v0 import computation_pb2
 
 from tests import tiny
 from tff_partial.algorithms import registry
@@ -130,3 +132,31 @@ def test_numbers_that_float32_cannot_hold_are_refused(name, field):
     for value in (float("nan"), float("inf"), -float("inf"), 1e40):
         with pytest.raises(ValueError, match=f"{field} must be "):
             registry.ALGORITHMS[name].params(**{field: value})
+
+
+def graphs_of(message):
+    """All TensorFlow graphs of a serialized computation."""
+    if isinstance(message, computation_pb2.TensorFlow):
+        graph = tf.compat.v1.GraphDef()
+        assert message.graph_def.Unpack(graph)
+        yield graph
+        return
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE:
+            for inner in value if field.label == field.LABEL_REPEATED else [value]:
+                yield from graphs_of(inner)
+
+
+@pytest.mark.parametrize("name", registry.ALGORITHMS)
+def test_iterations_of_loops_do_not_overlap(name):
+    # With oneDNN, iterations that overlap in one kernel corrupt the memory.
+    process = tiny.build(name, LocalTraining(steps=2, batch_size=4))
+    message = tff.framework.serialize_computation(process.next)
+    loops = [
+        node
+        for graph in graphs_of(message)
+        for body in (graph.node, *(f.node_def for f in graph.library.function))
+        for node in body
+        if node.op in ("While", "StatelessWhile")
+    ]
+    assert {node.attr["parallel_iterations"].i for node in loops} == {1}

@@ -31,7 +31,7 @@ import dataclasses
 from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
 from tff_partial.core.model import ModelSpec
 from tff_partial.processes import stale_updates, stateful
-from tff_partial.processes.stateful import Client, Update
+from tff_partial.processes.stateful_rules import Client, Update
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,6 +31,7 @@ from typing import ClassVar
 
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm, Defaults
+from tff_partial.core import checks
 from tff_partial.core.model import ModelSpec
 from tff_partial.processes import averaging, parameter_subsets
 
@@ -48,7 +49,7 @@ class Params(averaging.AveragingParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        parameter_subsets.check(self.partition)
+        checks.one_of("partition", self.partition, parameter_subsets.PARTITIONS)
 
 
 def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:

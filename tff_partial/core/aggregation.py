@@ -43,18 +43,12 @@ class ContributorMean:
         _check_types(value_type, weight_type)
         values = (self.value_sum or tff.aggregators.SumFactory()).create(value_type)
         weights = (self.weight_sum or tff.aggregators.SumFactory()).create(weight_type)
-
-        @tff.tensorflow.computation(value_type, weight_type)
-        def weigh(value: Structure, weight: Structure) -> Structure:
-            return _map(lambda d, w: d * w, value, weight)
-
-        @tff.tensorflow.computation(value_type, weight_type)
-        def divide(total: Structure, weight: Structure) -> Structure:
-            return _map(tf.math.divide_no_nan, total, weight)
-
-        @tff.federated_computation()
-        def initialize() -> Federated:
-            return tff.federated_zip((values.initialize(), weights.initialize()))
+        compute, divide_no_nan = tff.tensorflow.computation, tf.math.divide_no_nan
+        weigh = compute(lambda value, weight: _map(tf.multiply, value, weight))
+        divide = compute(lambda total, weight: _map(divide_no_nan, total, weight))
+        initialize = tff.federated_computation(
+            lambda: tff.federated_zip((values.initialize(), weights.initialize()))
+        )
 
         @tff.federated_computation(
             initialize.type_signature.result,

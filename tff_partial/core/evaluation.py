@@ -1,21 +1,19 @@
-"""Loss and metrics of the server's model on held-out data, in this process."""
+"""Loss and metrics of the server's model on held-out data: in this process, or with TFF's own."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import os
+import warnings
 from collections.abc import Sequence
-from typing import Callable, NamedTuple, Optional, TypeVar
+from typing import Callable, NamedTuple, Optional
 
 import numpy as np
 
-from tff_partial.core import normalization
+from tff_partial.core import keras_compat, normalization
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import Array, Structure, Tensor, Weights
-
-_Batch = TypeVar("_Batch")
-_Result = TypeVar("_Result")
 
 
 class Evaluation(NamedTuple):
@@ -43,7 +41,7 @@ def build(
       spec: The model.
       x: Examples as clients hold them.
       y: Labels.
-      batch_size: Examples at a time; the result does not depend on it but for rounding.
+      batch_size: Examples at a time; the result depends on it by rounding only.
       calibration: Examples of clients' training data, in an order that mixes the clients; used
         with static batch normalisation only.
       calibration_batch: The most examples in a batch of `calibration`; the batches' sizes differ
@@ -55,34 +53,25 @@ def build(
     model, labels = spec.instantiate(), np.asarray(y, np.int32)
     if not len(labels):
         raise ValueError("evaluation must have at least one example. Received: 0 examples")
-    batch_sums = _build_batch_sums(model)
 
-    def sums_from(start: int) -> Array:
-        batch = slice(start, start + batch_size)
-        return batch_sums(tf.constant(x[batch]), tf.constant(labels[batch])).numpy()
-
-    def evaluate(weights: Weights) -> Evaluation:
-        model.assign(weights)
-        calibrate()
-        sums = _map_batches(pool, sums_from, range(0, len(labels), batch_size))
-        total = np.sum(sums, axis=0, dtype=np.float64) / len(labels)
-        return Evaluation(float(total[0]), dict(zip(spec.metrics, map(float, total[1:]))))
-
-    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
-    calibrate = _build_calibrate(model, calibration, calibration_batch, pool)
-    return evaluate
-
-
-def _build_batch_sums(model: Model) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return (x, y) -> sums of the loss and of each metric over a batch."""
-
-    @tf.function(input_signature=[_batch_spec(model), tf.TensorSpec([None], tf.int32)])
     def batch_sums(x: Tensor, y: Tensor) -> Tensor:
         logits = model.forward(model.preprocess(x), training=False)
         values = [model.losses(y, logits), *model.metrics(y, logits)]
         return tf.stack([tf.reduce_sum(value) for value in values])
 
-    return batch_sums
+    batches = [slice(start, start + batch_size) for start in range(0, len(labels), batch_size)]
+    signature = [_batch_spec(model), tf.TensorSpec([None], tf.int32)]
+    map_batches = _Mapper(batch_sums, signature, len(batches))
+    calibrate = _build_calibrate(model, calibration, calibration_batch)
+
+    def evaluate(weights: Weights) -> Evaluation:
+        model.assign(weights)
+        calibrate()
+        sums = map_batches([(x[batch], labels[batch]) for batch in batches])
+        total = np.sum(sums, axis=0, dtype=np.float64) / len(labels)
+        return Evaluation(float(total[0]), dict(zip(spec.metrics, map(float, total[1:]))))
+
+    return evaluate
 
 
 def _batch_spec(model: Model) -> tf.TensorSpec:
@@ -92,27 +81,20 @@ def _batch_spec(model: Model) -> tf.TensorSpec:
 def calibrated(
     spec: ModelSpec, weights: Weights, examples: Array, batch_size: int = 100
 ) -> Weights:
-    """Return weights with the statistics of static batch normalisation that `build` uses.
+    """Return weights with the statistics that `build` estimates from calibration examples.
 
     They are the final model: training leaves these statistics as they were initialised.
-
-    Args:
-      spec: The model.
-      weights: Its weights.
-      examples: `calibration` of `build`.
-      batch_size: `calibration_batch` of `build`.
     """
     model = spec.instantiate()
     model.assign(weights)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        _build_calibrate(model, examples, batch_size, pool)()
+    _build_calibrate(model, examples, batch_size)()
     return tff.learning.models.ModelWeights(
         list(weights.trainable), [variable.numpy() for variable in model.statistics]
     )
 
 
 def _build_calibrate(
-    model: Model, examples: Optional[Array], batch_size: int, pool: concurrent.futures.Executor
+    model: Model, examples: Optional[Array], batch_size: int
 ) -> Callable[[], None]:
     """Return a function that sets the statistics of static layers for the current weights."""
     layers = model.layers_of(tf.keras.layers.BatchNormalization)
@@ -126,17 +108,15 @@ def _build_calibrate(
         )
     batches = np.array_split(examples, -(-len(examples) // batch_size))
 
-    @tf.function(input_signature=[_batch_spec(model)])
-    def batch_statistics(x: Tensor) -> Structure:
+    def batch_statistics(x: Tensor) -> list[Tensor]:
         with normalization.observe_batches(static) as statistics:
             model.forward(model.preprocess(x), training=False)
-        return statistics
+        return tf.nest.flatten(statistics)
 
-    def statistics_of(batch: Array) -> list[Array]:
-        return [value.numpy() for value in tf.nest.flatten(batch_statistics(tf.constant(batch)))]
+    map_batches = _Mapper(batch_statistics, [_batch_spec(model)], len(batches))
 
     def calibrate() -> None:
-        rows = zip(*_map_batches(pool, statistics_of, batches))
+        rows = zip(*map_batches([(batch,) for batch in batches]))
         variables = [v for layer in static for v in (layer.moving_mean, layer.moving_variance)]
         for variable, values in zip(variables, rows):
             variable.assign(np.mean(values, axis=0, dtype=np.float64))
@@ -144,11 +124,65 @@ def _build_calibrate(
     return calibrate
 
 
-def _map_batches(
-    pool: concurrent.futures.Executor, fn: Callable[[_Batch], _Result], batches: Sequence[_Batch]
-) -> list[_Result]:
-    """Return [fn(batch) for each batch], in parallel but for the first.
+class _Mapper:
+    """Calls a function with batches in several threads, and returns its values in their order.
 
-    The first batch alone: it traces, which two threads must not do at the same time.
+    Each thread calls a function of its own: two threads in the same kernel corrupt the memory with
+    oneDNN. Nothing is traced while another thread runs.
     """
-    return [fn(batches[0]), *pool.map(fn, batches[1:])]
+
+    def __init__(
+        self, fn: Callable[..., Structure], signature: Sequence[tf.TensorSpec], batches: int
+    ) -> None:
+        traced = tf.function(fn, input_signature=signature).get_concrete_function()
+        count = min(os.cpu_count() or 1, batches)
+        self._functions = [
+            tf.function(lambda *batch: traced(*batch), input_signature=signature)
+            for _ in range(count)
+        ]
+        for function in self._functions:
+            function.get_concrete_function()
+        self._pool = concurrent.futures.ThreadPoolExecutor(count)
+
+    def __call__(self, batches: Sequence[tuple[Array, ...]]) -> list[Structure]:
+        count = len(self._functions)
+
+        def run(index: int) -> list[Structure]:
+            function = self._functions[index]
+            values = [function(*map(tf.constant, batch)) for batch in batches[index::count]]
+            return [tf.nest.map_structure(lambda value: value.numpy(), value) for value in values]
+
+        shares = list(self._pool.map(run, range(count)))
+        return [shares[i % count][i // count] for i in range(len(batches))]
+
+
+def to_tff_model(spec: ModelSpec) -> tff.learning.models.VariableModel:
+    """Return a `tff.learning.models.VariableModel` with the spec's loss and metrics.
+
+    Its weights are those of this project's processes, for static batch normalisation after
+    `calibrated`; it takes batches (x, y) of examples as clients hold them,
+    `preprocess` included.
+    """
+    model = spec.instantiate()
+    with keras_compat.tf2_behavior():
+        keras_model = tf.keras.Sequential([tf.keras.layers.Lambda(model.preprocess), *model.blocks])
+        keras_model.build([None, *spec.input_shape])
+    one_logit = keras_model.compute_output_shape([None, *spec.input_shape])[-1] == 1
+    if (spec.loss or ("binary" if one_logit else "categorical")) == "binary":
+        loss, labels = tf.keras.losses.BinaryCrossentropy, [None, 1]
+        metrics = [tf.keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)]
+    else:
+        loss, labels = tf.keras.losses.SparseCategoricalCrossentropy, [None]
+        metrics = [tf.keras.metrics.SparseCategoricalAccuracy("accuracy")]
+    if "top5_accuracy" in spec.metrics:
+        metrics.append(tf.keras.metrics.SparseTopKCategoricalAccuracy(5, "top5_accuracy"))
+    x = tf.TensorSpec([None, *spec.input_shape], spec.input_dtype)
+    with warnings.catch_warnings():
+        # That TFF does not train batch-norm statistics is no concern of an evaluation.
+        warnings.filterwarnings("ignore", "Batch Normalization contains")
+        return tff.learning.models.from_keras_model(
+            keras_model,
+            loss=loss(from_logits=True),
+            input_spec=(x, tf.TensorSpec(labels, tf.int32)),
+            metrics=metrics,
+        )

@@ -26,13 +26,15 @@ import re
 from collections.abc import Sequence
 from typing import Callable, Optional, Union
 
-from tff_partial.core import finite, objectives, schedules
+from tff_partial.core import checks, objectives, schedules
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model
 from tff_partial.core.part import Backprop, Part
 from tff_partial.core.sgd import Sgd
 from tff_partial.core.types import Metrics, Record, Structure, Tensor, Variable, Weights
 
+# The local loop that `build` returns.
+TrainFn = Callable[..., Metrics]
 # What weight decay acts on.
 DECAYED = ("kernels", "all")
 
@@ -73,18 +75,14 @@ class LocalTraining:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name} must be a positive integer. Received: {name}={value}")
-        finite.check_fields(self, may_be_infinite=["clip_norm"])
+        checks.finite_fields(self, may_be_infinite=["clip_norm"])
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must be in [0, 1). Received: momentum={self.momentum}")
         if self.weight_decay < 0:
             raise ValueError(
                 f"weight_decay must not be negative. Received: weight_decay={self.weight_decay}"
             )
-        if self.weight_decay_on not in DECAYED:
-            raise ValueError(
-                f"weight_decay_on must be one of {', '.join(DECAYED)}. "
-                f"Received: weight_decay_on={self.weight_decay_on!r}"
-            )
+        checks.one_of("weight_decay_on", self.weight_decay_on, DECAYED)
         if self.clip_norm is not None and self.clip_norm < schedules.SMALLEST:
             raise ValueError(
                 f"clip_norm must be a positive float32. Received: clip_norm={self.clip_norm}"
@@ -161,9 +159,7 @@ def backprop(
     return gradients, losses, logits
 
 
-def build(
-    model: Model, part: Part, local: LocalTraining, pull: float = 0.0
-) -> Callable[..., Metrics]:
+def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> TrainFn:
     """Return the local loop `train(initial_weights, record, learning_rate, ...) -> sums`.
 
     To be called inside a `tf.function`. It leaves the trained weights in the model's variables
@@ -193,6 +189,8 @@ def build(
         sums = tf.zeros([3])
         first, stop = (0, order.num_steps) if steps is None else steps
         for step in tf.range(first, tf.minimum(stop, order.num_steps)):
+            # With oneDNN, iterations that overlap in one kernel corrupt the memory.
+            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
             if model.is_random:
                 model.set_seed(record["seed"] + tf.stack([step + 1, 0]))
             indices = order.indices(step)

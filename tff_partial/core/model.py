@@ -15,7 +15,7 @@ from typing import Callable, Optional
 
 import numpy as np
 
-from tff_partial.core import keras_compat, model_checks, normalization, objectives, tff_model
+from tff_partial.core import keras_compat, model_checks, normalization, objectives
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.types import KerasModel, Layer, Structure, Tensor, TffType, Variable, Weights
 
@@ -130,8 +130,10 @@ class ModelSpec:
         return tff.SequenceType(tff.to_type(record))
 
     def to_tff_model(self) -> tff.learning.models.VariableModel:
-        """Return the model for TFF's own evaluation; see `tff_model.create`."""
-        return tff_model.create(self)
+        """Return the model for TFF's own evaluation (`evaluation.to_tff_model`)."""
+        from tff_partial.core import evaluation
+
+        return evaluation.to_tff_model(self)
 
 
 class Model:

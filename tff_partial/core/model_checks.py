@@ -110,11 +110,9 @@ def check_chain(
         model = create_model(keras_model)
     except (ValueError, TypeError) as error:
         raise _refused(keras_model, "its layers cannot be called so") from error
-    variables = [*model.trainable, *model.statistics]
-    if {id(v) for v in keras_model.variables} - {id(v) for v in variables}:
+    if {id(v) for v in keras_model.variables} - {id(v) for v in _variables(model)}:
         raise _refused(keras_model, "it has variables that belong to none of its layers")
-    forward = functools.partial(keras_compat.call, keras_model)
-    by_mode = _run_both(keras_model, variables, inputs, forward, model.forward)
+    by_mode = _run_both(keras_model, model, inputs)
     for mode, (expected, actual) in zip(("inference", "training"), by_mode):
         if not _is_same(expected, actual):
             difference = _described(actual, expected)
@@ -122,20 +120,20 @@ def check_chain(
     return model
 
 
-def _run_both(
-    keras_model: KerasModel,
-    variables: Sequence[Variable],
-    inputs: Tensor,
-    forward: Callable[[Tensor, bool], Tensor],
-    chain: Callable[[Tensor, bool], Tensor],
-) -> list[list[Array]]:
-    """Return the outputs [inference, training][forward, chain] with random weights."""
-    noisy = [v.assign(v + _noise(v, i)) for i, v in enumerate(variables) if v.dtype.is_floating]
+def _variables(model: Model) -> list[Variable]:
+    return [*model.trainable, *model.statistics]
+
+
+def _run_both(keras_model: KerasModel, model: Model, inputs: Tensor) -> list[list[Array]]:
+    """Return the outputs [inference, training][model, its blocks] with random weights."""
+    variables = [v for v in _variables(model) if v.dtype.is_floating]
+    noisy = [v.assign(v + _noise(v, seed)) for seed, v in enumerate(variables)]
+    whole = functools.partial(keras_compat.call, keras_model)
 
     @tf.function
     def outputs(x: Tensor) -> list[list[Tensor]]:
         # Inference first: a call in training mode may move the statistics.
-        return [[run(x, training) for run in (forward, chain)] for training in (False, True)]
+        return [[whole(x, mode), model.forward(x, mode)] for mode in (False, True)]
 
     try:
         by_mode = outputs(inputs)

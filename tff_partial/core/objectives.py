@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
+from tff_partial.core import checks
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Tensor
 
@@ -52,8 +53,8 @@ METRICS = {"accuracy": accuracy, "top5_accuracy": top5_accuracy}
 
 def check(loss: Optional[str], metrics: Sequence[str]) -> None:
     """Raise a ValueError unless loss (None: the one that fits) and metrics are known names."""
-    if loss is not None and loss not in LOSSES:
-        raise ValueError(f"loss must be one of {sorted(LOSSES)}. Received: loss={loss!r}")
+    if loss is not None:
+        checks.one_of("loss", loss, LOSSES)
     known = set(metrics) <= set(METRICS) and len(set(metrics)) == len(metrics)
     if not known or "accuracy" not in metrics:
         raise ValueError(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Union
 
-from tff_partial.core import finite
+from tff_partial.core import checks
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Tensor
 
@@ -41,9 +41,9 @@ class Schedule:
 
     def __post_init__(self) -> None:
         values = [self.initial, self.decay, *(value for _, value in self.changes)]
-        if not all(SMALLEST <= value <= finite.LARGEST for value in values):
+        if not all(SMALLEST <= value <= checks.LARGEST for value in values):
             raise ValueError(f"a schedule must have positive float32 values. Received: {self}")
-        if not 0 <= self.warm_up <= finite.LARGEST:
+        if not 0 <= self.warm_up <= checks.LARGEST:
             raise ValueError(f"a schedule's warm-up must not be negative. Received: {self}")
         rounds = [0.0, *(at for at, _ in self.changes)]
         if any(later <= earlier for earlier, later in zip(rounds, rounds[1:])):

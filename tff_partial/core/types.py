@@ -6,7 +6,7 @@ They are for annotations. Importing this module imports neither TensorFlow nor T
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Callable, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 from typing_extensions import TypeAlias
@@ -41,7 +41,6 @@ FinalizerProcess: TypeAlias = "tff.learning.templates.FinalizerProcess"
 ClientResult: TypeAlias = "tff.learning.templates.ClientResult"
 """What a client sends: `update` (its delta) and `update_weight`."""
 
-AggregationFactory: TypeAlias = "tff.aggregators.WeightedAggregationFactory"
 Computation: TypeAlias = "tff.Computation"
 TffType: TypeAlias = "tff.Type"
 Federated: TypeAlias = "tff.Value"
@@ -51,6 +50,3 @@ Metrics: TypeAlias = Mapping[str, Tensor]
 Cell: TypeAlias = Union[str, int, float, None]
 Row: TypeAlias = Mapping[str, Cell]
 """A row of metrics.csv: column -> value; empty text where a round has none."""
-
-LossFn: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""(labels [n], logits) -> loss of each example [n]."""

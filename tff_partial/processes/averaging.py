@@ -18,15 +18,16 @@ active before, the second from the second, and so on (`AveragingProcess.hand_ove
 
 from __future__ import annotations
 
-import collections
 import copy
 import dataclasses
 import functools
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Callable, ClassVar, Optional
 
 import numpy as np
 
+from tff_partial.core import checks
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array, ServerState, Structure
@@ -64,8 +65,7 @@ class AveragingParams(stateful.StatefulParams):
             raise ValueError(
                 f"rounds_active must not be negative. Received: rounds_active={self.rounds_active}"
             )
-        if self.design not in DESIGNS:
-            raise ValueError(f"design must be one of {DESIGNS}. Received: design={self.design}")
+        checks.one_of("design", self.design, DESIGNS)
 
     def period(self) -> int:
         """Return after how many rounds other clients become active; 0: never."""
@@ -133,7 +133,7 @@ class AveragingProcess(stateful.StatefulProcess):
           predecessor: What the client keeps that was active before in its place; None if it was
             late in every round and has trained nothing: then the average is taken over.
         """
-        value = collections.OrderedDict(predecessor or own, correction=own["correction"])
+        value = OrderedDict(predecessor or own, correction=own["correction"])
         if self._params.design == 1 or predecessor is None:
             weights = server_state.global_model_weights
             value["parameters"] = _concatenate(weights.trainable)
@@ -144,7 +144,7 @@ class AveragingProcess(stateful.StatefulProcess):
 
     def left_behind(self, value: Structure, initial: Structure) -> Structure:
         """Return what a client keeps that is no longer active: what nobody took over."""
-        return collections.OrderedDict(initial, correction=value["correction"])
+        return OrderedDict(initial, correction=value["correction"])
 
 
 def build(model: ModelSpec, params: AveragingParams, rules: Rules) -> AveragingProcess:

@@ -8,9 +8,9 @@ finish:  the last average reaches the clients; the mean of all local models
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Callable
 
@@ -18,19 +18,10 @@ import numpy as np
 
 from tff_partial.core import aggregation, client_data, local_training
 from tff_partial.core.lazy import tf, tff
-from tff_partial.core.local_training import LocalTraining
+from tff_partial.core.local_training import LocalTraining, TrainFn
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.part import everything
-from tff_partial.core.types import (
-    Computation,
-    Federated,
-    Metrics,
-    Record,
-    Structure,
-    Tensor,
-    TffType,
-    Weights,
-)
+from tff_partial.core.types import Computation, Federated, Record, Structure, Tensor, Weights
 from tff_partial.processes.client_work import client_weight
 from tff_partial.processes.parameter_subsets import Layout, flatten_floats, split_floats
 
@@ -74,7 +65,7 @@ class Setting:
         def initial_client_state() -> Structure:
             model, nothing = self.model.instantiate(), tf.zeros([0])
             parameters = self.rules.layout.flatten(model.trainable)
-            return collections.OrderedDict(
+            return OrderedDict(
                 parameters=parameters,
                 momentum=tf.zeros_like(parameters) if self.local.momentum else nothing,
                 statistics=flatten_floats(model.statistics),
@@ -84,14 +75,14 @@ class Setting:
         return initial_client_state
 
     @property
-    def sent_type(self) -> TffType:
+    def sent_type(self) -> tff.Type:
         """TFF type of what clients receive: the last average, the round, the segment."""
         average = tff.TensorType(np.float32, [self.rules.layout.width])
         return tff.to_type((average, np.int32, np.int32))
 
-    def over_clients(self, *server_types: TffType) -> Callable[..., Computation]:
+    def over_clients(self, *server_types: tff.Type) -> Callable[..., Computation]:
         """Decorate a computation of values at the server, clients' states and their data."""
-        client_type = collections.OrderedDict(
+        client_type = OrderedDict(
             client_id=np.int64,
             selected=np.bool_,
             measured=np.bool_,
@@ -135,8 +126,8 @@ def build_advance(setting: Setting, mean: tff.templates.AggregationProcess) -> C
             value = _receive(client["value"], averaged, average, layout)
             eta = functools.partial(setting.learning_rate, round_num)
             sums, kept = _train(setting, model, loop, value, record, eta, (first, stop))
-            return collections.OrderedDict(
-                client=collections.OrderedDict(client, client_id=record["client_id"], value=kept),
+            return OrderedDict(
+                client=OrderedDict(client, client_id=record["client_id"], value=kept),
                 subset=layout.select(kept["parameters"], subset),
                 weight=client_weight(record, setting.weighting),
                 sums=sums,
@@ -162,18 +153,18 @@ def _receive(value: Structure, subset: Tensor, average: Tensor, layout: Layout) 
         lambda: value["parameters"],
         lambda: layout.replace(value["parameters"], subset, average),
     )
-    return collections.OrderedDict(value, parameters=tf.ensure_shape(parameters, [layout.size]))
+    return OrderedDict(value, parameters=tf.ensure_shape(parameters, [layout.size]))
 
 
 def _train(
     setting: Setting,
     model: Model,
-    loop: Callable[..., Metrics],
+    loop: TrainFn,
     value: Structure,
     record: Record,
     learning_rate: Callable[[Tensor], Tensor],
     steps: tuple[Tensor, Tensor],
-) -> tuple[Metrics, Structure]:
+) -> tuple[Structure, Structure]:
     """Make the steps of a segment; return the sums of metrics and what the client keeps."""
     layout, momentum = setting.rules.layout, setting.local.momentum
     is_corrected = setting.rules.variance_reduced
@@ -185,7 +176,7 @@ def _train(
         steps,
         layout.split(value["momentum"]) if momentum else (),
     )
-    kept = collections.OrderedDict(
+    kept = OrderedDict(
         value,
         parameters=layout.flatten([v.read_value() for v in model.trainable]),
         statistics=flatten_floats(model.statistics),
@@ -209,12 +200,12 @@ def build_finish(setting: Setting) -> Computation:
         if setting.rules.variance_reduced:
             value["correction"] = _correction(setting, client["value"], value, round_num)
         # Differences: with no examples anywhere their mean is 0, and the model stays.
-        moved = collections.OrderedDict(
+        moved = OrderedDict(
             parameters=value["parameters"] - layout.flatten(weights.trainable),
             statistics=value["statistics"] - flatten_floats(weights.non_trainable),
         )
         weight = client_weight(dataset.get_single_element(), setting.weighting)
-        return collections.OrderedDict(client, value=value), moved, weight
+        return OrderedDict(client, value=value), moved, weight
 
     @tff.tensorflow.computation
     def add(average: Structure, weights: Weights) -> Weights:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Sequence
+from collections import OrderedDict
 
 import numpy as np
 
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model
-from tff_partial.core.types import (
-    Computation,
-    Federated,
-    Metrics,
-    Record,
-    Structure,
-    Tensor,
-    Weights,
-)
+from tff_partial.core.types import Computation, Federated, Record, Structure, Tensor, Weights
 from tff_partial.processes.averaging_computations import Setting
-from tff_partial.processes.client_work import client_weight, mean_metrics
+from tff_partial.processes.client_work import client_weight
 
 _LOSS_BATCH = 256
 
@@ -68,8 +59,8 @@ def build_losses(setting: Setting) -> Computation:
         return run(weights, client, dataset.get_single_element())
 
     @tff.tensorflow.computation
-    def report(smallest: Tensor, sums: Tensor) -> Metrics:
-        return collections.OrderedDict(
+    def report(smallest: Tensor, sums: Tensor) -> Structure:
+        return OrderedDict(
             min_local_loss=smallest,
             mean_local_loss=tf.math.divide_no_nan(sums[0], sums[2]),
             global_loss=tf.math.divide_no_nan(sums[1], sums[2]),
@@ -89,16 +80,9 @@ def _loss(model: Model, weights: Weights, record: Record) -> Tensor:
     model.assign(weights)
     total = tf.zeros([])
     for start in tf.range(0, tf.shape(record["y"])[0], _LOSS_BATCH):
+        tf.autograph.experimental.set_loop_options(parallel_iterations=1)
         x, y = (record[name][start : start + _LOSS_BATCH] for name in ("x", "y"))
         with model.batch_statistics(static_only=True):
             logits = model.forward(model.preprocess(x), training=False)
         total += tf.reduce_sum(model.losses(y, logits))
     return total
-
-
-def metrics(sums: Sequence[Metrics], before: Tensor, after: Tensor) -> Metrics:
-    """Return a round's metrics from the sums of its segments and the discrepancies."""
-    totals = {name: sum(part[name] for part in sums) for name in ("loss", "correct", "examples")}
-    return collections.OrderedDict(
-        mean_metrics(totals), discrepancy_before=before, discrepancy=after
-    )

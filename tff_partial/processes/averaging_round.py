@@ -7,16 +7,18 @@ which admits one aggregation a computation.
 
 from __future__ import annotations
 
-import collections
+from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Union
 
 import numpy as np
 
 from tff_partial.core import aggregation
 from tff_partial.core.lazy import tf, tff
-from tff_partial.core.types import Computation, Federated, ServerState, Structure
+from tff_partial.core.types import Computation, Federated, Metrics, ServerState, Structure, Tensor
 from tff_partial.processes import averaging_measures, stateful
 from tff_partial.processes.averaging_computations import Setting, build_advance, build_finish
+from tff_partial.processes.client_work import mean_metrics
 
 
 class Computations:
@@ -35,11 +37,17 @@ class Computations:
         self.next_round = compute(lambda round_num: round_num + 1, np.int32)
         sums_type = self.advance.type_signature.result[2].member
         self.metrics = compute(
-            averaging_measures.metrics,
+            _metrics,
             (sums_type,) * len(setting.rules.segments),
             np.float32,
             np.float32,
         )
+
+
+def _metrics(sums: Sequence[Metrics], before: Tensor, after: Tensor) -> Metrics:
+    """Return a round's metrics from the sums of its segments and the discrepancies."""
+    totals = {name: sum(part[name] for part in sums) for name in ("loss", "correct", "examples")}
+    return OrderedDict(mean_metrics(totals), discrepancy_before=before, discrepancy=after)
 
 
 class _InOneComputation:
@@ -103,7 +111,7 @@ def run(
     clients = executor.in_order(clients)
     # An average leaves the mean of the models as it is.
     distances = [steps.discrepancy(weights, models, data) for models in (before, clients)]
-    metrics = collections.OrderedDict(
+    metrics = OrderedDict(
         client_work=executor.call(steps.metrics, executor.zip(tuple(sums)), *distances),
         losses=steps.losses(weights, before, data),
     )

@@ -2,51 +2,35 @@
 
 from __future__ import annotations
 
-import collections
 import functools
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Callable
 
-import numpy as np
-
-from tff_partial.core import client_data
+from tff_partial.core import client_data, local_training
 from tff_partial.core.lazy import tf, tff
+from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.part import Part
-from tff_partial.core.types import (
-    ClientDataset,
-    ClientResult,
-    Computation,
-    Federated,
-    Metrics,
-    Record,
-    Structure,
-    Tensor,
-    Variable,
-    Weights,
-)
+from tff_partial.core.types import ClientResult, Federated, Metrics, Record, Tensor, Weights
 
-# (The server's weights, the record, the round's number) -> what the client sends, sums of metrics.
-ClientFn = Callable[[Weights, Record, Tensor], tuple[ClientResult, Metrics]]
+# What a client sends, and the sums of its metrics.
+Outcome = tuple[ClientResult, Metrics]
+# (The server's weights, the record, the round's number) -> what comes of a client's round.
+ClientFn = Callable[[Weights, Record, Tensor], Outcome]
+# Called in the graph of a client; returns a function for each tier.
+CreateClientFns = Callable[[], Sequence[ClientFn]]
 
 
 def build(
-    model: ModelSpec,
-    create_client_fns: Callable[[], Sequence[ClientFn]],
-    tier_names: Sequence[str] = (),
+    model: ModelSpec, create_client_fns: CreateClientFns, tier_names: Sequence[str] = ()
 ) -> tff.learning.templates.ClientWorkProcess:
     """Return the client work, whose state is the number of the round.
 
-    Args:
-      model: The model.
-      create_client_fns: Called in the graph of a client; returns a function for each tier.
-      tier_names: If given, the training accuracy of each tier is reported by its name.
+    If `tier_names` are given, the training accuracy of each tier is reported.
     """
-    client_update = _build_client_update(model, create_client_fns, len(tier_names))
-
-    @tff.federated_computation
-    def initialize() -> Federated:
-        return tff.federated_value(0, tff.SERVER)
+    client_update = _build_client_update(create_client_fns, len(tier_names))
+    initialize = tff.federated_computation(lambda: tff.federated_value(0, tff.SERVER))
 
     @tff.federated_computation(
         initialize.type_signature.result,
@@ -63,20 +47,18 @@ def build(
     return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
 
 
-def _build_client_update(
-    model: ModelSpec, create_client_fns: Callable[[], Sequence[ClientFn]], num_names: int
-) -> Computation:
-    @tff.tensorflow.computation(model.weights_type, np.int32, model.data_type)
-    def client_update(weights: Weights, round_num: Tensor, dataset: ClientDataset) -> Structure:
+def _build_client_update(create_client_fns: CreateClientFns, num_names: int) -> tff.Computation:
+    @tff.tensorflow.computation
+    def client_update(weights: Weights, round_num: Tensor, dataset: tf.data.Dataset) -> Outcome:
         client_fns = create_client_fns()
 
         @tf.function
-        def run(weights: Weights, round_num: Tensor, record: Record) -> Structure:
+        def run(weights: Weights, round_num: Tensor, record: Record) -> Outcome:
             record = client_data.in_round(record, round_num)
             if num_names or len(client_fns) > 1:
                 _check_tier(record["tier"], len(client_fns))
 
-            def call(client_fn: ClientFn) -> tuple[ClientResult, Metrics]:
+            def call(client_fn: ClientFn) -> Outcome:
                 # Defined here, so that AutoGraph converts what it calls.
                 return client_fn(weights, record, round_num)
 
@@ -92,12 +74,22 @@ def _build_client_update(
 
 def next_round(round_num: Federated) -> Federated:
     """Return the number of the next round at the server."""
+    return tff.federated_map(tff.tensorflow.computation(lambda number: number + 1), round_num)
 
-    @tff.tensorflow.computation(np.int32)
-    def add_one(number: Tensor) -> Tensor:
-        return number + 1
 
-    return tff.federated_map(add_one, round_num)
+def train_part(
+    model: Model, part: Part, local: LocalTraining, pull: float, weighting: str
+) -> ClientFn:
+    """Return local SGD on a part of the model as what a client does."""
+    train, learning_rate = local_training.build(model, part, local, pull), local.schedule()
+
+    def run(weights: Weights, record: Record, round_num: Tensor) -> Outcome:
+        sums = train(weights, record, learning_rate(round_num))
+        # The zeros of what is not trained would else be made first and held through all steps.
+        with tf.control_dependencies(tf.nest.flatten(sums)):
+            return _client_result(model, part, weights, record, weighting), sums
+
+    return run
 
 
 def client_weight(record: Record, weighting: str) -> Tensor:
@@ -106,7 +98,7 @@ def client_weight(record: Record, weighting: str) -> Tensor:
     return examples if weighting == "examples" else tf.math.sign(examples)
 
 
-def client_result(
+def _client_result(
     model: Model, part: Part, initial: Weights, record: Record, weighting: str
 ) -> ClientResult:
     """Return what a client sends: its delta, and for each variable its weight in the mean.
@@ -117,22 +109,16 @@ def client_result(
     weight = client_weight(record, weighting)
     trained = {id(v) for v in (*part.variables, *part.statistics)}
 
-    def delta(variable: Variable, start: Tensor) -> Tensor:
+    def delta(variable: tf.Variable, start: Tensor) -> Tensor:
         return variable - start if id(variable) in trained else tf.zeros_like(start)
 
-    def weight_of(variable: Variable) -> Tensor:
+    def weight_of(variable: tf.Variable) -> Tensor:
         factor = tf.convert_to_tensor(part.weight(variable), tf.float32)
         return weight * factor if id(variable) in trained else tf.zeros_like(factor)
 
-    ModelWeights = tff.learning.models.ModelWeights
     return tff.learning.templates.ClientResult(
-        update=ModelWeights(
-            [delta(v, w) for v, w in zip(model.trainable, initial.trainable)],
-            [delta(v, w) for v, w in zip(model.statistics, initial.non_trainable)],
-        ),
-        update_weight=ModelWeights(
-            [weight_of(v) for v in model.trainable], [weight_of(v) for v in model.statistics]
-        ),
+        update=tf.nest.map_structure(delta, model.weights, initial),
+        update_weight=tf.nest.map_structure(weight_of, model.weights),
     )
 
 
@@ -145,22 +131,20 @@ def _check_tier(tier: Tensor, num_tiers: int) -> None:
 def _by_tier(sums: Metrics, tier: Tensor, num_tiers: int) -> Metrics:
     """Add the correct predictions and examples in a row of the client's tier, [tiers, 2]."""
     own = tf.one_hot(tier, num_tiers)[:, tf.newaxis]
-    return collections.OrderedDict(sums, tiers=own * tf.stack([sums["correct"], sums["examples"]]))
+    return OrderedDict(sums, tiers=own * tf.stack([sums["correct"], sums["examples"]]))
 
 
 def mean_metrics(totals: Metrics) -> dict[str, Tensor]:
     """Turn sums of loss, correct predictions and examples into means."""
     loss = tf.math.divide_no_nan(totals["loss"], totals["examples"])
     accuracy = tf.math.divide_no_nan(totals["correct"], totals["examples"])
-    return collections.OrderedDict(
-        train_loss=loss, train_accuracy=accuracy, train_examples=totals["examples"]
-    )
+    return OrderedDict(train_loss=loss, train_accuracy=accuracy, train_examples=totals["examples"])
 
 
 def train_metrics(sums: Federated, tier_names: Sequence[str] = ()) -> Federated:
     """Turn clients' sums of loss, correct predictions and examples into means at the server."""
 
-    @tff.tensorflow.computation(sums.type_signature.member)
+    @tff.tensorflow.computation
     def finalize(totals: Metrics) -> Metrics:
         metrics = mean_metrics(totals)
         if "tiers" in totals:

@@ -129,6 +129,7 @@ def _build_steps(student: Model, distillation: Distillation) -> Callable[[Tensor
         specs = tuple(tf.TensorSpec(v.shape, v.dtype) for v in variables)
         state = optimizer.initialize(specs)
         for step in tf.range(distillation.steps):
+            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
             student.set_seed(tf.stack([round_num, step]))
             keys = tf.random.stateless_uniform([len(examples)], tf.stack([round_num, step]))
             batch = tf.argsort(keys)[:size]

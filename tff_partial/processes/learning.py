@@ -12,25 +12,14 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Callable, Optional
 
-from tff_partial.core import aggregation, finite, local_training
+from tff_partial.core import aggregation, checks
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Model, ModelSpec
-from tff_partial.core.types import (
-    AggregationFactory,
-    ClientResult,
-    Computation,
-    Federated,
-    FinalizerProcess,
-    LearningProcess,
-    Metrics,
-    Record,
-    Tensor,
-    Weights,
-)
+from tff_partial.core.types import Federated, FinalizerProcess, LearningProcess, Weights
 from tff_partial.layers import parts
 from tff_partial.processes import client_work
-from tff_partial.processes.client_work import ClientFn
+from tff_partial.processes.client_work import ClientFn, train_part
 
 WEIGHTINGS = ("examples", "uniform")
 PartFn = Callable[[Model], parts.Part]
@@ -51,7 +40,7 @@ class TieredParams:
     weighting: str = "uniform"
 
     def __post_init__(self) -> None:
-        finite.check_fields(self)
+        checks.finite_fields(self)
         check_mean(self.weighting)
 
 
@@ -75,7 +64,7 @@ def build_learning_process(
     pull: float = 0.0,
     weighting: str = "examples",
     server_learning_rate: float = 1.0,
-    aggregator: Optional[AggregationFactory] = None,
+    aggregator: Optional[tff.aggregators.WeightedAggregationFactory] = None,
     tier_names: Sequence[str] = (),
 ) -> LearningProcess:
     """Return the process whose clients train parts of the model.
@@ -97,42 +86,22 @@ def build_learning_process(
 
     def create_client_fns() -> list[ClientFn]:
         built = model.instantiate()
-        return [_client_fn(built, part_fn(built), local, pull, weighting) for part_fn in part_fns]
+        return [train_part(built, part_fn(built), local, pull, weighting) for part_fn in part_fns]
 
     return compose(model, create_client_fns, server_learning_rate, aggregator, tier_names)
 
 
-def _client_fn(
-    model: Model, part: parts.Part, local: LocalTraining, pull: float, weighting: str
-) -> ClientFn:
-    train, learning_rate = local_training.build(model, part, local, pull), local.schedule()
-
-    def run(weights: Weights, record: Record, round_num: Tensor) -> tuple[ClientResult, Metrics]:
-        sums = train(weights, record, learning_rate(round_num))
-        # The zeros of what is not trained would else be made first and held through all steps.
-        with tf.control_dependencies(tf.nest.flatten(sums)):
-            return client_work.client_result(model, part, weights, record, weighting), sums
-
-    return run
-
-
 def compose(
     model: ModelSpec,
-    create_client_fns: Callable[[], Sequence[ClientFn]],
+    create_client_fns: client_work.CreateClientFns,
     server_learning_rate: float = 1.0,
-    aggregator: Optional[AggregationFactory] = None,
+    aggregator: Optional[tff.aggregators.WeightedAggregationFactory] = None,
     tier_names: Sequence[str] = (),
     finalizer: Optional[FinalizerProcess] = None,
 ) -> LearningProcess:
-    """Return a `tff.learning.templates.LearningProcess` from what clients of each tier do.
+    """Return the process from what clients of each tier do, as `client_work.build` takes it.
 
-    Args:
-      model: The model.
-      create_client_fns: Called in the graph of a client; returns a function for each tier.
-      server_learning_rate: Factor of the mean update.
-      aggregator: As in `build_learning_process`.
-      tier_names: As in `build_learning_process`.
-      finalizer: What the server does with the mean, in place of adding it.
+    A `finalizer` is what the server does with the mean in place of adding it.
     """
     clients = client_work.build(model, create_client_fns, tier_names)
     result = clients.next.type_signature.result.result.member
@@ -148,48 +117,33 @@ def compose(
 
 def check_mean(weighting: str, server_learning_rate: float = 1.0) -> None:
     """Raise a ValueError if the weighting is unknown or the learning rate is not positive."""
-    if weighting not in WEIGHTINGS:
-        raise ValueError(
-            f"weighting must be one of {WEIGHTINGS}. Received: weighting={weighting!r}"
-        )
-    if not 0 < server_learning_rate <= finite.LARGEST:
+    checks.one_of("weighting", weighting, WEIGHTINGS)
+    if not 0 < server_learning_rate <= checks.LARGEST:
         raise ValueError(
             "server_learning_rate must be a positive float32. "
             f"Received: server_learning_rate={server_learning_rate}"
         )
 
 
-def build_initial_weights(model: ModelSpec) -> Computation:
+def build_initial_weights(model: ModelSpec) -> tff.Computation:
     """Return a TFF computation that returns the initial weights."""
-
-    @tff.tensorflow.computation
-    def initial_weights() -> Weights:
-        return model.instantiate().weights
-
-    return initial_weights
+    return tff.tensorflow.computation(lambda: model.instantiate().weights)
 
 
 def _build_finalizer(model: ModelSpec, server_learning_rate: float) -> FinalizerProcess:
     """Return weights + server_learning_rate * update, statistics included, as a process."""
+    initialize = tff.federated_computation(lambda: tff.federated_value((), tff.SERVER))
+    at_server = tff.FederatedType(model.weights_type, tff.SERVER)
 
-    @tff.federated_computation
-    def initialize() -> Federated:
-        return tff.federated_value((), tff.SERVER)
-
-    @tff.tensorflow.computation(model.weights_type, model.weights_type)
+    @tff.tensorflow.computation
     def apply_update(weights: Weights, update: Weights) -> Weights:
         return tf.nest.map_structure(
             lambda w, d: w + server_learning_rate * d if w.dtype.is_floating else w, weights, update
         )
 
-    at_server = tff.FederatedType(model.weights_type, tff.SERVER)
-
     @tff.federated_computation(initialize.type_signature.result, at_server, at_server)
     def next_fn(state: Federated, weights: Federated, update: Federated) -> Federated:
-        return tff.templates.MeasuredProcessOutput(
-            state,
-            tff.federated_map(apply_update, (weights, update)),
-            tff.federated_value((), tff.SERVER),
-        )
+        new_weights = tff.federated_map(apply_update, (weights, update))
+        return tff.templates.MeasuredProcessOutput(state, new_weights, initialize())
 
     return tff.learning.templates.FinalizerProcess(initialize, next_fn)

@@ -25,14 +25,6 @@ PARTITIONS = ("layer", "channel")
 Shape = Sequence[int]
 
 
-def check(partition: str) -> None:
-    """Raise a ValueError unless the partition is one of `PARTITIONS`."""
-    if partition not in PARTITIONS:
-        raise ValueError(
-            f"partition must be one of {PARTITIONS}. Received: partition={partition!r}"
-        )
-
-
 def by_layer(shapes: Sequence[Shape], layers: Sequence[int], count: int) -> list[Array]:
     """Return the subset of each variable; those of a layer are in the same.
 
@@ -97,7 +89,6 @@ class Layout:
     def __init__(self, shapes: Sequence[Shape], owned: Sequence[Array], count: int) -> None:
         self._shapes = [tuple(shape) for shape in shapes]
         self._owned = owned
-        self.count = count
         self.size = sum(math.prod(shape) for shape in self._shapes)
         # What is exchanged at a time has one length, that of the largest subset.
         self.width = int(sizes(owned, shapes, count).max())

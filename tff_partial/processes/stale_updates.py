@@ -13,7 +13,7 @@ from typing import Callable
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Structure
 from tff_partial.core.vectors import Vector, choose
-from tff_partial.processes.stateful import Client
+from tff_partial.processes.stateful_rules import Client
 
 _NEVER = -2
 

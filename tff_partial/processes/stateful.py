@@ -11,49 +11,23 @@ with its id: with several remote workers the results come back in another order.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
+import functools
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Callable, NamedTuple, Optional
 
 import numpy as np
 
-from tff_partial.core import aggregation, finite
+from tff_partial.core import aggregation, checks
 from tff_partial.core.lazy import tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
-from tff_partial.core.types import (
-    AggregationFactory,
-    Computation,
-    Federated,
-    ServerState,
-    Structure,
-    TffType,
-    Weights,
-)
+from tff_partial.core.types import Computation, Federated, ServerState, Structure, Weights
 from tff_partial.core.vectors import Vector, unwrap, wrap
 from tff_partial.processes import client_work, learning
 from tff_partial.processes.stateful_computations import build_client_update, build_server_update
-from tff_partial.processes.stateful_rules import (
-    Client,
-    Rules,
-    Server,
-    State,
-    Unselected,
-    Update,
-    nobody,
-)
-
-__all__ = [
-    "Client",
-    "Output",
-    "Rules",
-    "Server",
-    "StatefulParams",
-    "StatefulProcess",
-    "Update",
-    "build",
-]
+from tff_partial.processes.stateful_rules import Rules, State, Unselected, nobody
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +45,7 @@ class StatefulParams:
     weighting: str = "uniform"
 
     def __post_init__(self) -> None:
-        finite.check_fields(self)
+        checks.finite_fields(self)
         learning.check_mean(self.weighting)
 
     def check_population(self) -> int:
@@ -118,16 +92,14 @@ class StatefulProcess:
         self.other_models, self.unselected = other_models, unselected
         state_type = self.state_type = initialize.type_signature.result.member
         self.client_state_type = next_fn.type_signature.parameter[1].member
-        compute, no_hparams = tff.tensorflow.computation, tff.to_type(collections.OrderedDict())
+        compute, no_hparams = tff.tensorflow.computation, tff.to_type(OrderedDict())
         self.get_model_weights = compute(lambda state: state.global_model_weights, state_type)
         self.set_model_weights = compute(
-            lambda state, weights: tff.learning.templates.LearningAlgorithmState(
-                weights, state.distributor, state.client_work, state.aggregator, state.finalizer
-            ),
+            lambda state, weights: state._replace(global_model_weights=weights),
             state_type,
             state_type.global_model_weights,
         )
-        self.get_hparams = compute(lambda state: collections.OrderedDict(), state_type)
+        self.get_hparams = compute(lambda state: OrderedDict(), state_type)
         self.set_hparams = compute(lambda state, hparams: state, state_type, no_hparams)
 
     def client_states(
@@ -135,7 +107,7 @@ class StatefulProcess:
     ) -> list[Structure]:
         """Return what `next` takes for the clients, in the order of their records."""
         return [
-            collections.OrderedDict(client_id=np.int64(i), selected=np.bool_(s), value=value)
+            OrderedDict(client_id=np.int64(i), selected=np.bool_(s), value=value)
             for i, s, value in zip(ids, selected, values)
         ]
 
@@ -145,27 +117,22 @@ def build(
     local: LocalTraining,
     rules: Rules,
     weighting: str = "uniform",
-    aggregator: Optional[AggregationFactory] = None,
+    aggregator: Optional[tff.aggregators.WeightedAggregationFactory] = None,
 ) -> StatefulProcess:
-    """Return the process.
+    """Return the process of an algorithm.
 
-    Args:
-      model: The model.
-      local: How a client trains.
-      rules: The algorithm.
-      weighting: In the mean clients count by their `examples`, or are `uniform`.
-      aggregator: A weighted TFF aggregation factory; the mean over contributors by default.
+    Clients count in the mean by their `examples`, or are `uniform`; `aggregator` is a weighted TFF
+    aggregation factory in place of the mean over contributors.
 
     Raises:
       ValueError: If `weighting` is not valid.
     """
     learning.check_mean(weighting)
     initial_client_state = _build_initial(model, rules.client_state)
-    initial_server_state = _build_initial(model, rules.server_state)
     factory = aggregator or aggregation.ContributorMean()
     mean = factory.create(model.weights_type, tff.TensorType(np.float32))
-    initialize = build_initialize(model, mean, initial_server_state)
-    client_type = collections.OrderedDict(
+    initialize = build_initialize(model, mean, _build_initial(model, rules.server_state))
+    client_type = OrderedDict(
         client_id=np.int64, selected=np.bool_, value=initial_client_state.type_signature.result
     )
     client_update = build_client_update(model, local, rules, weighting)
@@ -177,20 +144,18 @@ def build(
         tff.FederatedType(model.data_type, tff.CLIENTS),
     )
     def next_fn(state: Federated, client_states: Federated, data: Federated) -> Federated:
-        sent = _send(rules, state)
-        done = tff.federated_map(client_update, (sent, client_states, data))
+        done = tff.federated_map(client_update, (_send(rules, state), client_states, data))
         average = mean.next(state.aggregator, done.update, done.weight)
-        metrics = collections.OrderedDict(
+        new_state = _finalize(server_update, state, average, tff.federated_sum(done.summed))
+        metrics = OrderedDict(
             client_work=client_work.train_metrics(done.sums), aggregator=average.measurements
         )
-        return Output(
-            _finalize(server_update, state, average, tff.federated_sum(done.summed)),
-            done.client_state,
-            tff.federated_zip(metrics),
-        )
+        return Output(new_state, done.client_state, tff.federated_zip(metrics))
 
-    others = _build_other_models(rules, initialize.type_signature.result.member)
-    return StatefulProcess(initialize, next_fn, initial_client_state, others, rules.unselected)
+    other_models = _build_other_models(rules, initialize.type_signature.result.member)
+    return StatefulProcess(
+        initialize, next_fn, initial_client_state, other_models, rules.unselected
+    )
 
 
 def _build_initial(model: ModelSpec, create: Callable[[Vector], State]) -> Computation:
@@ -203,19 +168,19 @@ def build_initialize(
 ) -> Computation:
     """Return the computation of the server's state before the first round."""
     initial_weights = learning.build_initial_weights(model)
-
-    @tff.federated_computation
-    def initialize() -> Federated:
-        state = tff.learning.templates.LearningAlgorithmState(
+    return tff.federated_computation(
+        lambda: _state(
             tff.federated_eval(initial_weights, tff.SERVER),
             tff.federated_value((), tff.SERVER),
             tff.federated_value(0, tff.SERVER),
             mean.initialize(),
             tff.federated_eval(initial_server_state, tff.SERVER),
         )
-        return tff.federated_zip(state)
+    )
 
-    return initialize
+
+def _state(*parts: Federated) -> Federated:
+    return tff.federated_zip(tff.learning.templates.LearningAlgorithmState(*parts))
 
 
 def _send(rules: Rules, state: Federated) -> Federated:
@@ -234,23 +199,17 @@ def _finalize(
         server_update, (state.global_model_weights, state.finalizer, average.result, sums)
     )
     round_num = client_work.next_round(state.client_work)
-    return tff.federated_zip(
-        tff.learning.templates.LearningAlgorithmState(
-            weights, state.distributor, round_num, average.state, kept
-        )
-    )
+    return _state(weights, state.distributor, round_num, average.state, kept)
 
 
-def _build_other_models(rules: Rules, state_type: TffType) -> dict[str, Computation]:
+def _build_other_models(rules: Rules, state_type: tff.Type) -> dict[str, Computation]:
     """Return the computations of `StatefulProcess.other_models`."""
 
-    def create(model_of: Callable[[State], Vector]) -> Computation:
-        @tff.tensorflow.computation(state_type)
-        def get_weights(state: ServerState) -> Weights:
-            vector = model_of(wrap(state.finalizer))
-            statistics = state.global_model_weights.non_trainable
-            return tff.learning.models.ModelWeights(vector.tensors, statistics)
+    def weights(model_of: Callable[[State], Vector], state: ServerState) -> Weights:
+        statistics = state.global_model_weights.non_trainable
+        return tff.learning.models.ModelWeights(model_of(wrap(state.finalizer)).tensors, statistics)
 
-        return get_weights
-
-    return {label: create(model_of) for label, model_of in rules.other_models.items()}
+    return {
+        label: tff.tensorflow.computation(functools.partial(weights, model_of), state_type)
+        for label, model_of in rules.other_models.items()
+    }

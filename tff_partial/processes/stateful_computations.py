@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import collections
-from typing import Callable, Optional
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Optional
 
 from tff_partial.core import client_data, local_training, sgd
 from tff_partial.core.lazy import tf, tff
-from tff_partial.core.local_training import LocalTraining
+from tff_partial.core.local_training import LocalTraining, TrainFn
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.part import everything
 from tff_partial.core.types import Computation, Metrics, Record, Structure, Tensor, Weights
@@ -20,7 +22,7 @@ def build_client_update(
     model: ModelSpec, local: LocalTraining, rules: Rules, weighting: str
 ) -> Computation:
     """Return ((weights, sent, round), client's state, data) -> what comes of a client's round."""
-    learning_rate = local.schedule()
+    schedule = local.schedule()
 
     @tff.tensorflow.computation
     def client_update(broadcast: Structure, client: Structure, dataset: Structure) -> Structure:
@@ -31,92 +33,70 @@ def build_client_update(
         def run(broadcast: Structure, client: Structure, record: Record) -> Structure:
             weights, sent, round_num = broadcast
             record = client_data.in_round(record, round_num)
-            eta = learning_rate(round_num)
-            training = _Training(built, loop, rules.pull, weights, record, eta)
-            steps = tf.maximum(local.num_steps(tf.shape(record["y"])[0]), 1)
-            update = rules.client(
-                Client(
-                    training.start,
-                    wrap(sent),
-                    wrap(client["value"]),
-                    client["selected"],
-                    round_num,
-                    learning_rate,
-                    local.effective_steps(steps),
-                    local.momentum,
-                    training.run,
-                )
+            x, eta = Vector(weights.trainable), schedule(round_num)
+            training = _Training(built, loop, rules.pull, x, weights.non_trainable, record, eta)
+            num_steps = tf.maximum(local.num_steps(tf.shape(record["y"])[0]), 1)
+            view = Client(
+                weights=x,
+                sent=wrap(sent),
+                state=wrap(client["value"]),
+                selected=client["selected"],
+                round_num=round_num,
+                learning_rate=schedule,
+                steps=local.effective_steps(num_steps),
+                momentum=local.momentum,
+                train=training.run,
             )
-            return _outcome(training, client, record, update, weighting)
+            return _outcome(training, client, rules.client(view), weighting)
 
         return run(broadcast, client, dataset.get_single_element())
 
     return client_update
 
 
+@dataclasses.dataclass(eq=False)
 class _Training:
-    """Local SGD of a client in a round.
+    """Local SGD of a client in a round: `run` is `Client.train`, `sums` are its metrics."""
 
-    Attributes:
-      start: The server's model.
-      sums: Sums of loss, correct predictions and examples, after `run`.
-    """
-
-    def __init__(
-        self,
-        model: Model,
-        loop: Callable[..., Metrics],
-        pull: float,
-        weights: Weights,
-        record: Record,
-        learning_rate: Tensor,
-    ) -> None:
-        self.start = Vector(weights.trainable)
-        self.sums: Metrics = {}
-        self._model, self._statistics = model, weights.non_trainable
-        self._loop, self._pull = loop, pull
-        self._record, self._learning_rate = record, learning_rate
+    model: Model
+    loop: TrainFn
+    pull: float
+    start: Vector
+    statistics: Sequence[Tensor]
+    record: Record
+    learning_rate: Tensor
+    sums: Metrics = dataclasses.field(default_factory=dict)
 
     def run(self, start: Vector, slope: Optional[Vector] = None) -> tuple[Vector, Vector]:
-        """Do what `Client.train` says."""
-        if self._pull and start is not self.start:
-            beyond = self._pull * (start - self.start)
+        if self.pull and start is not self.start:
+            beyond = self.pull * (start - self.start)
             slope = slope + beyond if slope else beyond
-        initial = tff.learning.models.ModelWeights(start.tensors, self._statistics)
-        slope = slope or Vector(())
-        self.sums = self._loop(initial, self._record, self._learning_rate, slope.tensors)
-        variables = self._model.trainable
-        if self._pull:
-            slope = Vector(self._model.buffer(v, sgd.SLOPE).read_value() for v in variables)
+        slope, variables = slope or Vector(()), self.model.trainable
+        initial = tff.learning.models.ModelWeights(start.tensors, self.statistics)
+        self.sums = self.loop(initial, self.record, self.learning_rate, slope.tensors)
+        if self.pull:
+            slope = Vector(self.model.buffer(v, sgd.SLOPE).read_value() for v in variables)
         return Vector(v.read_value() for v in variables), slope
-
-    def delta(self, trained: Vector) -> Weights:
-        """Return how far a model, and the statistics, are from the server's."""
-        statistics = [v - w for v, w in zip(self._model.statistics, self._statistics)]
-        return tff.learning.models.ModelWeights((trained - self.start).tensors, statistics)
 
 
 def _outcome(
-    training: _Training, client: Structure, record: Record, update: Update, weighting: str
-) -> Structure:
+    training: _Training, client: Structure, update: Update, weighting: str
+) -> Mapping[str, Structure]:
     """Return a client's update with its weight, what is summed, its state and its metrics."""
+    record = training.record
     has_examples = tf.shape(record["y"])[0] > 0
     counts = tf.cast(tf.logical_and(client["selected"], has_examples), tf.float32)
-    delta = training.delta(update.model)
+    moved = update.model - training.start
+    statistics = [v - w for v, w in zip(training.model.statistics, training.statistics)]
     # With uniform weights the sum is known from the mean.
-    moved = Vector(delta.trainable if weighting == "examples" else ())
-    summed = {"rules": update.summed, "moved": moved}
+    summed = {"rules": update.summed, "moved": moved if weighting == "examples" else Vector(())}
     # A client without examples has learnt nothing.
-    value = choose(has_examples, update.state, wrap(client["value"]))
-    return collections.OrderedDict(
-        update=delta,
+    value = unwrap(choose(has_examples, update.state, wrap(client["value"])))
+    return OrderedDict(
+        update=tff.learning.models.ModelWeights(moved.tensors, statistics),
         weight=counts * client_weight(record, weighting),
-        summed=collections.OrderedDict(
-            clients=counts, **unwrap(choose(counts > 0, summed, zeros(summed)))
-        ),
-        client_state=collections.OrderedDict(
-            client, client_id=record["client_id"], value=unwrap(value)
-        ),
+        summed=OrderedDict(clients=counts, **unwrap(choose(counts > 0, summed, zeros(summed)))),
+        client_state=OrderedDict(client, client_id=record["client_id"], value=value),
         sums=tf.nest.map_structure(lambda t: counts * t, training.sums),
     )
 

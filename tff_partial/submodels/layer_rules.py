@@ -146,9 +146,8 @@ def _bidirectional(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Axi
     """Put unit i of one direction into the group of unit i of the other."""
     if not isinstance(layer.forward_layer, kinds(*_RECURRENT)) or layer.merge_mode != "concat":
         raise error(layer, "it must concatenate the outputs of recurrent layers")
-    forward, backward = (
-        _recurrent(a, x, axes) for x in (layer.forward_layer, layer.backward_layer)
-    )
+    directions = (layer.forward_layer, layer.backward_layer)
+    forward, backward = (_recurrent(a, direction, axes) for direction in directions)
     a.join(layer, [forward, backward])
     return Axis(forward.group, 2)
 

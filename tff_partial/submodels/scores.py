@@ -47,6 +47,8 @@ def build_scores(
         count = tf.size(order)
         total = tf.zeros([sum(sizes)])
         for start in tf.range(0, count, batch_size):
+            # With oneDNN, iterations that overlap in one kernel corrupt the memory.
+            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
             total += sums(tf.gather(x, order[start : start + batch_size]))
         return tf.split(total / tf.cast(tf.maximum(count, 1), tf.float32), sizes)
 

@@ -102,6 +102,7 @@ def prepare(tensorflow: computation_pb2.TensorFlow) -> PreparedGraph:
     initializers.order(graph_def, tensorflow.initialize_op, roots)
     exclusive = _make_anonymous(graph_def)
     loops.unroll_reductions(graph_def)
+    _run_iterations_in_turn(graph_def)
     for node in graph_def.node:
         node.attr.pop("_class", None)  # names neighbours that may be gone
     for node, device in zip(graph_def.node, devices.place(graph_def.node)):
@@ -146,6 +147,13 @@ def _wait_for_no_parameter(graph_def: Any, parameters: set[str]) -> None:
         if len(kept) < len(node.input):
             del node.input[:]
             node.input.extend(kept)
+
+
+def _run_iterations_in_turn(graph_def: Any) -> None:
+    """Keeps iterations of a loop from overlapping: oneDNN's kernels are not safe then."""
+    for node in _bodies(graph_def):
+        if node.op in ("While", "StatelessWhile"):
+            node.attr["parallel_iterations"].i = 1
 
 
 def _rename_functions(graph_def: Any, suffix: str) -> None:

@@ -1,4 +1,4 @@
-"""Refuses hyperparameters that float32 cannot hold: NaN, infinite ones, 1e40."""
+"""Checks of hyperparameters: numbers that float32 can hold, names that are known."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ from collections.abc import Collection
 LARGEST = float.fromhex("0x1.fffffep127")
 
 
-def check_fields(params: object, may_be_infinite: Collection[str] = ()) -> None:
-    """Raise a ValueError if a number of a dataclass is NaN, infinite or beyond float32."""
+def one_of(name: str, value: object, choices: Collection[object]) -> None:
+    """Raise a ValueError unless a value is one of the choices."""
+    if value not in choices:
+        known = ", ".join(str(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {known}. Received: {name}={value!r}")
+
+
+def finite_fields(params: object, may_be_infinite: Collection[str] = ()) -> None:
+    """Raise a ValueError if a field of a dataclass is NaN, infinite or beyond float32."""
     for field in dataclasses.fields(params):  # type: ignore[arg-type]
         value = getattr(params, field.name)
         if isinstance(value, float) and not abs(value) <= LARGEST:
