@@ -10,7 +10,7 @@ from tests import tiny
 from tests.experiments.test_client_store import Data, evaluate
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.experiments import callbacks, loop
-from tff_partial.results import folder as results
+from tff_partial.results import metrics
 
 LOCAL = LocalTraining(steps=2, batch_size=4)
 
@@ -18,7 +18,7 @@ LOCAL = LocalTraining(steps=2, batch_size=4)
 def train(process, folder, watching=(), **options):
     options = loop.LoopOptions(rounds=3, clients_per_round=2, **options)
     loop.train(process, Data(5), evaluate, options, str(folder), watching)
-    return results.read_metrics(str(folder))
+    return metrics.read(str(folder))
 
 
 def learning_process():

@@ -43,7 +43,7 @@ if message:
 
 
 def fake_run(folder, name, rounds=2, seconds=0.01, message=""):
-    row = schema.Row(name, name, {}, {}, schema.Published())
+    row = schema.Row(name, name)
     place = folder / name / "seed-0"
     arguments = ("-c", FAKE, str(place), str(rounds), str(seconds), message)
     experiment = types.SimpleNamespace(

@@ -21,7 +21,7 @@ from tests import stock
 from tff_partial import runtime
 from tff_partial.cli import run as run_experiment
 from tff_partial.experiments import participation
-from tff_partial.results import folder as results
+from tff_partial.results import metrics
 from tff_partial.runtime.workers import client, local_cpp, process
 
 # Starts a worker, writes its process id, and then does what the test says.
@@ -155,8 +155,8 @@ def test_a_run_whose_worker_is_killed_ends_in_one_line_and_can_be_resumed(
         error = [line for line in capfd.readouterr().err.splitlines() if "error" in line]
         assert len(error) == 1, error
         assert error[0].startswith("error: the TFF worker, process ")
-        assert error[0].endswith(f"start again with --output_dir={folder} to go on")
-        assert [row["round"] for row in results.read_metrics(str(folder))] == [1, 2]
+        assert error[0].endswith(f"start again with --output_dir={folder} to resume")
+        assert [row["round"] for row in metrics.read(str(folder))] == [1, 2]
         monkeypatch.undo()
         for name in ("killed", "whole"):
             assert run_experiment.main([*arguments, f"--output_dir={tmp_path / name}"]) == 0

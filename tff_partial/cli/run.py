@@ -25,7 +25,7 @@ from tff_partial.experiments import run as experiment_run
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.recipes import catalog, runner
 from tff_partial.recipes import plan as recipe_plan
-from tff_partial.results import folder as results
+from tff_partial.results import summary
 
 _RECIPE = (
     Field("recipe", str, None, "Run a table of a paper, such as embracing/table3."),
@@ -135,7 +135,7 @@ def _run(prepared: experiment_run.Prepared) -> int:
             code, stopped = command_line.explain(error, prepared.folder, workers), error
         result = experiment_run.finish(prepared, stopped)
     if result.summary:
-        print(results.format_table({**result.summary, "results": result.folder}))
+        print(summary.format_table({**result.summary, "results": result.folder}))
     return code
 
 

@@ -28,33 +28,20 @@ _FLAGS = (
 _MEASURING = tuple(field.name for field in fields_of(study.Measuring))
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(command_line.Parser):
     def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
+        raise ValueError(f"flags must be as in --help. Received: {message}")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the flags.
-
-    Raises:
-      ValueError: In one line.
-    """
-    parser = _Parser(
-        "python -m tff_partial.similarity",
-        description=__doc__,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    """Return the flags; raise a ValueError if they are wrong."""
+    parser = _Parser("similarity", __doc__)
     for field in _FLAGS:
         parser.add_argument(
             f"--{field.name}", type=field.type, default=field.default, help=field.doc
         )
     parser.set_defaults(task="cifar10")
-    try:
-        return parser.parse_args(arguments)
-    except ValueError as error:
-        given = " ".join(arguments)
-        raise ValueError(f"flags must be as in --help: {error}. Received: {given}") from None
+    return parser.parse_args(arguments)
 
 
 def _prepare(arguments: Sequence[str]) -> study.Prepared:

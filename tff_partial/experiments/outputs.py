@@ -6,7 +6,6 @@ Each file appears complete or not at all; what a killed run left of a write is r
 from __future__ import annotations
 
 import csv
-import io
 import os
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from tff_partial.core.types import Cell, Row, ServerState
 from tff_partial.experiments.checkpoints import CheckpointError, Checkpoints
 from tff_partial.experiments.client_store import ClientStates
+from tff_partial.results import text_files
 from tff_partial.system import files
 
 KEY = "round"
@@ -113,11 +113,7 @@ class MetricsFile:
         self._save()
 
     def _save(self) -> None:
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, self._columns)
-        writer.writeheader()
-        writer.writerows(self._rows)
-        files.write(self._path, text.getvalue().encode())
+        text_files.write_csv(self._path, self._columns, self._rows, line_end="\r\n")
 
     def sync(self) -> None:
         """Make the file's name survive a power cut; its content does from the start."""

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 
@@ -29,7 +29,10 @@ from tff_partial.experiments.bundled import tasks
 from tff_partial.experiments.config import Experiment
 from tff_partial.experiments.divergence import DivergedError
 from tff_partial.experiments.execution import Execution
+from tff_partial.results import figures, metrics, summary, text_files
 from tff_partial.results import folder as results
+from tff_partial.results.checks import Json
+from tff_partial.results.schema import MetricsRow
 from tff_partial.system import folder_lock, interrupts, scratch_folders
 
 # What ends a run before its last round; its files are complete up to then.
@@ -57,7 +60,7 @@ class Prepared:
     model: ModelSpec
     accounts: Accounts
     folder: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Json]
     lock: folder_lock.FolderLock
 
 
@@ -72,8 +75,8 @@ class Result:
     """
 
     folder: str
-    summary: Mapping[str, Any]
-    rows: list[dict[str, Optional[float]]]
+    summary: Mapping[str, Json]
+    rows: list[MetricsRow]
 
     @property
     def weights(self) -> dict[str, Array]:
@@ -200,17 +203,17 @@ def finish(prepared: Prepared, stopped: Optional[Exception] = None) -> Result:
     interrupts.end_again_when_interrupted()
     folder, data = prepared.folder, prepared.data.description
     settings = {**prepared.settings, "average_capacity": prepared.accounts.average_capacity()}
-    rows = results.read_metrics(folder)
+    rows = metrics.read(folder)
     if not rows:
         return Result(folder, {}, [])
     if all(row["train_loss"] is None for row in rows):
         say("warning: no client was in time in any round; the model is the initial one")
     diverged_at = stopped.round_num if isinstance(stopped, DivergedError) else None
-    summary = results.summarize(settings, data, rows, diverged_at)
-    results.write_json(f"{folder}/summary.json", summary)
+    totals = summary.summarize(settings, data, rows, diverged_at)
+    text_files.write_json(f"{folder}/summary.json", totals)
     title = f"{settings['task']}, {settings['algo']}, {settings['model']} ({data})"
-    results.plot_curves(f"{folder}/curves.png", title, rows, results.tier_names(settings))
-    return Result(folder, summary, rows)
+    figures.plot_curves(f"{folder}/curves.png", title, rows, summary.tier_names(settings))
+    return Result(folder, totals, rows)
 
 
 def _shared_folders(experiment: Experiment) -> dict[str, str]:

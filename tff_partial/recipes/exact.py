@@ -15,8 +15,8 @@ from tff_partial.experiments import bundled
 from tff_partial.processes import submodel
 from tff_partial.recipes import catalog, document, outcome
 from tff_partial.recipes.plan import Plan
-from tff_partial.recipes.schema import Published
-from tff_partial.results import folder
+from tff_partial.results import text_files
+from tff_partial.results.schema import Published
 
 _TIERS = ("strong", "moderate", "weak")
 WIDTHS = {"strong": 1.0, "moderate": 0.45, "weak": 0.2}
@@ -208,4 +208,4 @@ def _write(plan: Plan, ours: Mapping[str, Ours]) -> None:
         place = plan.folder / row.id / "seed-0"
         place.mkdir(parents=True, exist_ok=True)
         value = {plan.recipe.metric.name: ours[row.id].value, "text": ours[row.id].text}
-        folder.write_json(str(place / "summary.json"), value)
+        text_files.write_json(str(place / "summary.json"), value)

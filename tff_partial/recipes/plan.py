@@ -21,6 +21,7 @@ from tff_partial.recipes import catalog, checks
 from tff_partial.recipes import document as recipe_document
 from tff_partial.recipes import scale as recipe_scale
 from tff_partial.recipes.schema import Recipe, Row
+from tff_partial.results.schema import RecipeResults
 from tff_partial.similarity.schemes import FIGURES
 
 FOLDER = "results/recipes"
@@ -120,7 +121,7 @@ class Plan:
     rows: tuple[Row, ...]
     folder: pathlib.Path
     runs: tuple[Run, ...]
-    document: Mapping[str, Any]
+    document: RecipeResults
 
 
 def create(options: Options) -> Plan:

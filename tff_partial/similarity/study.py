@@ -120,7 +120,7 @@ def prepare(
     experiment = create_experiment(measuring.measure_every, **settings)
     runtime.configure("in_process")
     loaded = components.load_data(experiment, data, data_dir, log=say)
-    comparison.check_clients(loaded)
+    comparison.check_clients([loaded.client_size(i) for i in range(loaded.num_clients)])
     batches = comparison.draw_batches(
         loaded.test_x, measuring.batches, measuring.examples, experiment.seed
     )
