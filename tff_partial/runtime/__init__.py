@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Optional
 
 from tff_partial.core.lazy import tff
 from tff_partial.runtime.errors import WorkersLostError
 
-__all__ = ["NAMES", "WorkersLostError", "check", "configure", "create", "set_default"]
+__all__ = [
+    "NAMES",
+    "WorkersLostError",
+    "check",
+    "configure",
+    "create",
+    "set_default",
+    "set_default_if_unset",
+]
 
 NAMES = ("in_process", "local_cpp", "remote")
 
@@ -40,13 +49,30 @@ def configure(name: str) -> None:
 
         in_process.configure_threads()
 
+    # TFF's own default context reports an error when Python ends before it was replaced.
+    if _is_unset():
+        tff.framework.set_default_context(_no_runtime())
+
+
+@functools.cache
+def _no_runtime() -> Any:
     class NoRuntime(tff.framework.SyncContext):
         def invoke(self, comp: Any, arg: Any) -> Any:
             raise RuntimeError("runtime.set_default must be called before a computation")
 
-    # TFF's own default context reports an error when Python ends before it was replaced.
-    if type(tff.framework.get_context_stack().current) is tff.framework.SyncExecutionContext:
-        tff.framework.set_default_context(NoRuntime())
+    return NoRuntime()
+
+
+def _is_unset() -> bool:
+    """Whether TFF's default context is its own, or the one that `configure` puts in its place."""
+    context = tff.framework.get_context_stack().current
+    return type(context) is tff.framework.SyncExecutionContext or context is _no_runtime()
+
+
+def set_default_if_unset() -> None:
+    """Make TFF computations run in this process unless a runtime has been chosen."""
+    if _is_unset():
+        set_default()
 
 
 def create(
