@@ -111,7 +111,7 @@ def rounds_of_tiers(rounds: int) -> dict[str, float]:
 
 def passes_of_tiers(rounds: int) -> dict[str, float]:
     """Seconds of one batch: forward pass, record and backward pass of each tier."""
-    from tff_partial import costs
+    from tff_partial import costs, tiers
     from tff_partial.core.lazy import tf
     from tff_partial.layers import parts, recorded
 
@@ -122,7 +122,7 @@ def passes_of_tiers(rounds: int) -> dict[str, float]:
     batch, labels = tf.constant(x[:size]), tf.constant(y[:size])
     runs: dict[str, Callable[[], Any]] = {}
     for tier in TIERS:
-        cut = costs.cut_of(tier, spec, size)
+        cut = costs.cut_of(tiers.create(tier), spec, size)
         steps = costs.forward_steps(spec, cut, size)
         part = parts.recorded(model, cut, steps, size)
         recorder = recorded.Recorder(model, cut, steps, size, "moving")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Protocol,
 
 import numpy as np
 
-from tff_partial import capacities, tiers
+from tff_partial import tiers
 from tff_partial.core import objectives
 
 from . import partition as partition_lib
@@ -149,7 +149,7 @@ class Settings:
     def _check_tiers(self) -> None:
         if self.capacities:
             _require(not self.tiers, "capacities", "be given without tiers", self.capacities)
-            capacities.parse(self.capacities)
+            tiers.parse_drawn(self.capacities)
         if not self.tiers:
             _require(not self.only_tiers, "only_tiers", "be given with tiers", self.only_tiers)
             return

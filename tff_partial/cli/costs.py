@@ -82,7 +82,9 @@ def main(argv: Sequence[str]) -> int:
         batch_size = _positive("batch_size", args.batch_size)
         shape, classes = model_costs.default_input(args.model, args.task)
         classes = _positive("num_classes", args.num_classes or str(classes))
-        found = model_costs.report(args.model, shape, classes, batch_size, args.tiers.split(","))
+        found = model_costs.report(
+            args.model, shape, classes, batch_size, tiers.as_tiers(args.tiers.split(","))
+        )
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Callable, Optional, Protocol
 
-from tff_partial import capacities, costs
+from tff_partial import costs
+from tff_partial import tiers as tier_types
 from tff_partial.core.model import ModelSpec
 from tff_partial.costs import rounds
 from tff_partial.experiments import bundled, config
@@ -102,7 +103,7 @@ def create_accounts(experiment: Experiment, model: ModelSpec, data: Sizes) -> ro
         [tier.name for tier in tiers],
         config.tier_of(experiment),
         _tier_shares(experiment),
-        [experiment.algorithm.cost(model, params, tier.name) for tier in tiers],
+        [experiment.algorithm.cost(model, params, tier) for tier in tiers],
         costs.whole(model, params.local.batch_size),
         params.local,
         data.client_size,
@@ -122,7 +123,7 @@ def _tier_shares(experiment: Experiment) -> list[float]:
     """Return the share of each tier in those who take part."""
     settings = experiment.settings
     if settings.capacities:
-        return list(capacities.parse(settings.capacities).values())
+        return list(tier_types.parse_drawn(settings.capacities).values())
     tiers = config.tiers_of(experiment)
     only = settings.only_tiers.split(",") if settings.only_tiers else [t.name for t in tiers]
     counts = [tier.count if tier.name in only else 0 for tier in tiers]

@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from tff_partial import capacities, tiers
+from tff_partial import tiers
 from tff_partial.algorithms import registry
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import local_training, schedules
@@ -212,7 +212,7 @@ def create_params(
         clip_norm=settings.clip_norm,
     )
     known: dict[str, object] = {
-        "tiers": tuple(tier.name for tier in tiers_of(experiment)),
+        "tiers": tiers_of(experiment),
         "population": settings.clients,
         "active": settings.clients_per_round,
         "server_examples": functools.partial(mixed_examples, data, experiment.seed),
@@ -239,15 +239,17 @@ def tiers_of(experiment: Experiment) -> tuple[tiers.Tier, ...]:
     """Return the tiers of the population; all clients are strong where an algorithm has none."""
     settings = experiment.settings
     if settings.capacities:
-        return capacities.tiers_of(settings.capacities)
-    return tiers.parse(settings.tiers or f"strong:{settings.clients}")
+        return tuple(tiers.parse_drawn(settings.capacities))
+    are_rates = experiment.algorithm.tiers_are_rates
+    return tiers.parse(settings.tiers or f"strong:{settings.clients}", are_rates)
 
 
 def tier_of(experiment: Experiment) -> TierFn:
     """Return a function (client, round) -> index of the client's tier."""
     text, seed = experiment.settings.capacities, experiment.seed
     if text:
-        return lambda client, round_num: capacities.draw(text, seed, client, round_num)
+        shares = list(tiers.parse_drawn(text).values())
+        return lambda client, round_num: tiers.draw(shares, seed, client, round_num)
     assigned = tiers.assign(tiers_of(experiment), seed)
     return lambda client, round_num: int(assigned[client])
 

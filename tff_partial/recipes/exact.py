@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Callable, NamedTuple, Optional
 
-from tff_partial import costs
+from tff_partial import costs, tiers
 from tff_partial.core.model import Cut, ModelSpec
 from tff_partial.experiments import bundled
 from tff_partial.processes import submodel
@@ -18,8 +18,6 @@ from tff_partial.recipes.plan import Plan
 from tff_partial.results import text_files
 from tff_partial.results.schema import Published
 
-_TIERS = ("strong", "moderate", "weak")
-WIDTHS = {"strong": 1.0, "moderate": 0.45, "weak": 0.2}
 _BATCH = 32
 # FedPMT's networks: id in the recipe, batch size, number of rows.
 _FEDPMT = {
@@ -42,7 +40,7 @@ def embracing_table1() -> dict[str, Ours]:
     found: dict[str, Ours] = {}
     for name in ("resnet20", "femnist_cnn", "bilstm"):
         model = _create(name)
-        clients = {tier: _recorded(model, tier) for tier in _TIERS}
+        clients = {tier: _recorded(model, tier) for tier in tiers.NAMES}
         found |= {f"{name}-{tier}": sizes(model, cost) for tier, cost in clients.items()}
     return found
 
@@ -57,7 +55,7 @@ def embracing_table8() -> dict[str, Ours]:
     """Operations of a batch of 32, as shares of the strong client's."""
     model = _create("resnet20")
     methods = {
-        "embracing": {tier: _recorded(model, tier) for tier in _TIERS},
+        "embracing": {tier: _recorded(model, tier) for tier in tiers.NAMES},
         "width": _narrowed(model),
     }
     found = {}
@@ -90,7 +88,7 @@ def step_operations(model: ModelSpec, batch_size: int, count: int) -> list[int]:
 def feddse_table7() -> dict[str, Ours]:
     """Memory, computation and communication of a whole model and of a third of its neurons."""
     model, batch = _create("preact_resnet18"), 8
-    small = submodel.create_submodel(model, "1/3")
+    small = submodel.create_submodel(model, tiers.create("1/3"))
     clients = {
         "fedavg": costs.whole(model, batch),
         "feddse": costs.narrow(model, small.spec, batch),
@@ -118,10 +116,12 @@ TABLES: dict[str, Callable[[], dict[str, Ours]]] = {
 def published_sizes(name: str) -> dict[tuple[str, str], str]:
     """EmbracingFL's sizes of a model's clients by (style of training, tier or width)."""
     table1 = {row.id: row.paper.text for row in catalog.load("embracing/table1").rows}
-    found = {("embracing", t): table1[f"{name}-{t}"] for t in _TIERS if f"{name}-{t}" in table1}
+    found = {
+        ("embracing", t): table1[f"{name}-{t}"] for t in tiers.NAMES if f"{name}-{t}" in table1
+    }
     if name == "resnet20":
         table10 = {row.id: row.paper.text for row in catalog.load("embracing/table10").rows}
-        found |= {("width", f"{width:g}"): table10[t] for t, width in WIDTHS.items()}
+        found |= {("width", f"{width:g}"): table10[t] for t, width in tiers.NAMED_RATES.items()}
     return found
 
 
@@ -142,12 +142,12 @@ def _create(name: str, width: float = 1.0) -> ModelSpec:
 
 def _recorded(model: ModelSpec, tier: str) -> costs.ClientCost:
     """A client of EmbracingFL."""
-    return costs.recorded_suffix(model, costs.cut_of(tier, model, _BATCH), _BATCH)
+    return costs.recorded_suffix(model, costs.cut_of(tiers.create(tier), model, _BATCH), _BATCH)
 
 
 def _narrowed(model: ModelSpec) -> dict[str, costs.ClientCost]:
     """The clients of width reduction of ResNet20 by tier."""
-    narrow = {tier: _create("resnet20", width) for tier, width in WIDTHS.items()}
+    narrow = {tier: _create("resnet20", width) for tier, width in tiers.NAMED_RATES.items()}
     return {tier: costs.narrow(model, small, _BATCH) for tier, small in narrow.items()}
 
 

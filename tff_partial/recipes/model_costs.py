@@ -11,6 +11,7 @@ from tff_partial.core.model import Cut, ModelSpec
 from tff_partial.experiments import bundled
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.recipes import catalog, exact
+from tff_partial.tiers import NAMED_RATES, Tier
 
 Row = Mapping[str, Any]
 
@@ -35,7 +36,7 @@ def _check(kind: str, name: str, known: Mapping[str, Any]) -> None:
 
 
 def report(
-    name: str, shape: tuple[int, ...], num_classes: int, batch_size: int, tier_names: Sequence[str]
+    name: str, shape: tuple[int, ...], num_classes: int, batch_size: int, tiers: Sequence[Tier]
 ) -> dict[str, Any]:
     """The costs of a model of `models` by style of training and tier, and the papers' figures.
 
@@ -45,8 +46,8 @@ def report(
     model = bundled.create_model(name, shape, num_classes)
     is_papers = (shape, num_classes) == default_input(name)
     published = exact.published_sizes(name) if is_papers else {}
-    clients = _clients(model, batch_size, tier_names)
-    for width in (exact.WIDTHS["moderate"], exact.WIDTHS["weak"]):
+    clients = _clients(model, batch_size, tiers)
+    for width in (NAMED_RATES["moderate"], NAMED_RATES["weak"]):
         small = bundled.create_model(name, shape, num_classes, width)
         clients["width", f"{width:g}"] = costs.narrow(model, small, batch_size)
     return {
@@ -63,9 +64,9 @@ def report(
 
 
 def _clients(
-    model: ModelSpec, batch_size: int, tier_names: Sequence[str]
+    model: ModelSpec, batch_size: int, tiers: Sequence[Tier]
 ) -> dict[tuple[str, str], costs.ClientCost]:
-    cuts = {tier: costs.cut_of(tier, model, batch_size) for tier in tier_names}
+    cuts = {tier.name: costs.cut_of(tier, model, batch_size) for tier in tiers}
     styles: dict[str, Callable[[Cut], costs.ClientCost]] = {
         "embracing": lambda cut: costs.recorded_suffix(model, cut, batch_size),
         "fedpmt": lambda cut: costs.backprop_suffix(model, cut, batch_size),

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from tff_partial import capacities
+from tff_partial import tiers
 from tff_partial.results import checks, metrics, statistics, text_files
 from tff_partial.results import summary as summaries
 from tff_partial.results.checks import Json
@@ -152,7 +152,9 @@ def read_run(path: str, shown: str) -> Run:
         if config.settings:
             known = checks.parse(KnownSettings, "settings", config.settings)
             if known.capacities:
-                capacities.parse(known.capacities)
+                tiers.parse_drawn(known.capacities)
+            if known.tiers:
+                tiers.parse(known.tiers)
         rows = metrics.read(path)
         current = _summarize(config.settings, rows) if rows else {}
         similarity = _read_similarity(path)

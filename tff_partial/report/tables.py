@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from tff_partial import capacities
+from tff_partial import tiers
 from tff_partial.report import cells, comparison, formats
 from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.recipes import Section
@@ -133,15 +133,14 @@ def _tier_lines(row: Row) -> list[Line]:
 def _tiers(settings: Fields) -> dict[str, str]:
     """Return tier -> its clients; if capacities are drawn, rate -> how often."""
     if settings.get("capacities"):
-        shares = capacities.parse(settings["capacities"])
+        shares = tiers.parse_drawn(settings["capacities"])
         return {
-            name: f"{cells.PERCENT * share:.3g} % of draws"
-            for name, share in shares.items()
+            tier.name: f"{cells.PERCENT * share:.3g} % of draws"
+            for tier, share in shares.items()
             if share >= _RARE
         }
     text = settings.get("tiers") or f"strong:{settings.get('clients', 1)}"
-    pairs = [tier.rpartition(":") for tier in text.split(",")]
-    return {name: count for name, _, count in pairs}
+    return {tier.name: str(tier.count) for tier in tiers.parse(text)}
 
 
 def _mean_column(row: Row, column: str) -> str:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Optional
 
-from tff_partial import capacities
+from tff_partial import tiers
 from tff_partial.results import statistics as run_statistics
 from tff_partial.results.checks import Json
 from tff_partial.results.schema import Fields, MetricsRow
@@ -59,8 +59,8 @@ def _tiers(settings: Fields, rows: Sequence[MetricsRow]) -> dict[str, Json]:
 def tier_names(settings: Fields) -> list[str]:
     """Return the names of a run's tiers, or the rates that its clients draw."""
     if settings.get("capacities"):
-        return list(capacities.parse(settings["capacities"]))
-    return [tier.split(":")[0] for tier in (settings.get("tiers") or "").split(",") if tier]
+        return [tier.name for tier in tiers.parse_drawn(settings["capacities"])]
+    return [tier.name for tier in tiers.parse(settings["tiers"])] if settings.get("tiers") else []
 
 
 def diverged_at(summary: Fields) -> Optional[int]:
