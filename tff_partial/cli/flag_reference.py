@@ -48,12 +48,12 @@ def text() -> str:
         parts.append(_table(f"## {title}", ("flag", "default", "meaning"), rows))
     parts.append("## Hyperparameters\n")
     for algo, algorithm in registry.ALGORITHMS.items():
-        owned = [name for name, owner in flags.OWNERS.items() if owner == algo]
-        rows = [(_name(values[name]), values[name].help) for name in owned]
+        owned = [values[name] for name, owner in flags.OWNERS.items() if owner == algo]
+        meanings = [(_name(flag), flag.help) for flag in owned]
         title = f"### {algo}\n\n{algorithm.title[0].upper()}{algorithm.title[1:]}."
-        parts.append(_table(title, ("flag", "meaning"), rows))
-    rows = [(f"`{name}`", meaning) for name, meaning in main.COMMANDS.items()]
-    parts.append(_table(_COMMANDS, ("command", ""), rows))
+        parts.append(_table(title, ("flag", "meaning"), meanings))
+    commands = [(f"`{name}`", meaning) for name, meaning in main.COMMANDS.items()]
+    parts.append(_table(_COMMANDS, ("command", ""), commands))
     return "\n".join(parts)
 
 
