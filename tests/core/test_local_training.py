@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests import tiny
-from tff_partial.core import local_training
+from tff_partial.core import local_training, sgd
 from tff_partial.core import model as model_spec
 from tff_partial.core.local_training import BatchOrder, LocalTraining
 from tff_partial.layers import parts
@@ -132,7 +132,7 @@ def test_local_loop_equals_numpy(settings, own):
     assert float(sums["loss"]) == pytest.approx(loss_sum, rel=1e-5)
     if pull:
         for v, first, s in zip(model.trainable, (kernel, bias), slope or (0.0, 0.0)):
-            left = model.buffer(v, local_training.SLOPE)
+            left = model.buffer(v, sgd.SLOPE)
             np.testing.assert_allclose(left, s + pull * (v.numpy() - first), atol=1e-5)
 
 

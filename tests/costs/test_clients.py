@@ -421,7 +421,7 @@ def test_bytes_of_channels_are_those_of_the_shares_that_a_client_sends(name, sha
         built = model.instantiate()
         part = channel._part(built, share)
         for variable in (*built.trainable, *built.statistics):
-            sent += np.broadcast_to(part.share(variable), variable.shape).sum()
+            sent += np.broadcast_to(part.weight(variable), variable.shape).sum()
     assert channel.cost(model, params, params.tiers[0]).bytes_up == 4 * sent
     assert channel.cost(model, params, tiers.create("strong")) == costs.whole(
         model, params.local.batch_size

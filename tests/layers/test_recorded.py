@@ -6,6 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import models
+from tff_partial.core import keras_compat
 from tff_partial.core import model as model_spec
 
 EMBEDDING, UNITS = 5, 3
@@ -134,7 +135,7 @@ def test_in_the_graphs_that_tff_traces():
 
     def half(model, x):
         block = model.blocks[1]
-        with model_spec._keras_of_tf2():
+        with keras_compat.tf2_behavior():
             recorded = block.record_first_half(model.blocks[0](x))
             output = block.call_second_half(recorded, training=True)
             gradients = tf.gradients(output, block.trainable_variables)

@@ -33,15 +33,16 @@ def workers():
 def build(name, several_workers):
     """The process, built once for all runtimes."""
     local = LocalTraining(steps=4, batch_size=4, learning_rate=0.1, momentum=0.9)
-    params = {"one_step": True} if several_workers else {}
+    params = {}
     if "tiers" in registry.ALGORITHMS[name].needs:
         params["tiers"] = registry.ALGORITHMS[name].params().tiers[:3]
-    return tiny.build(name, local, tiny.spec(batch_norm=True), population=5, **params)
+    process = tiny.build(name, local, tiny.spec(batch_norm=True), population=5, **params)
+    return process.in_steps() if several_workers else process
 
 
 def three_rounds(name, default_runtime, runtime_name, **options):
     """Weights after three rounds on a runtime; the session's own is put back afterwards."""
-    several = len(options.get("workers", ())) > 1 and "one_step" in registry.ALGORITHMS[name].needs
+    several = len(options.get("workers", ())) > 1 and "active" in registry.ALGORITHMS[name].needs
     process = build(name, several)
     context = runtime.set_default(runtime_name, **options)
     try:

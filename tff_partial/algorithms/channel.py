@@ -66,7 +66,7 @@ def _share(params: Params, tier: Tier) -> float:
 
 def _part(model: Model, share: float) -> parts.Part:
     masks = channel_masks.masks(model, share)
-    return parts.everything(model)._replace(share=lambda variable: masks[id(variable)])
+    return parts.everything(model)._replace(weight=lambda variable: masks[id(variable)])
 
 
 ALGORITHM = Algorithm(

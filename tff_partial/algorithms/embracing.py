@@ -22,6 +22,7 @@ import functools
 
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm
+from tff_partial.core import checks
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.layers import parts, recorded
@@ -43,11 +44,7 @@ class Params(learning.TieredParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.head_statistics not in recorded.STATISTICS:
-            raise ValueError(
-                f"head_statistics must be one of {recorded.STATISTICS}. "
-                f"Received: head_statistics={self.head_statistics!r}"
-            )
+        checks.one_of("head_statistics", self.head_statistics, recorded.STATISTICS)
 
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:

@@ -27,6 +27,7 @@ import dataclasses
 
 from tff_partial import tiers
 from tff_partial.algorithms.declaration import Algorithm, Defaults
+from tff_partial.core import checks
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.processes import submodel
@@ -52,8 +53,7 @@ class Params(submodel.HeteroParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.layers not in LAYERS:
-            raise ValueError(f"layers must be one of {LAYERS}. Received: layers={self.layers!r}")
+        checks.one_of("layers", self.layers, LAYERS)
         _layer_rates(self.keep_rates)
 
     def submodel(self, model: ModelSpec, tier: Tier) -> submodel.Submodel:

@@ -31,7 +31,7 @@ from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Structure
 from tff_partial.core.vectors import Vector
 from tff_partial.processes import stateful
-from tff_partial.processes.stateful import Client, Server, Update
+from tff_partial.processes.stateful_rules import Client, Server, Update
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,6 +27,7 @@ import functools
 
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm
+from tff_partial.core import checks
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Cut, ModelSpec
 from tff_partial.core.types import LearningProcess
@@ -53,8 +54,7 @@ class Params(learning.TieredParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.option not in OPTIONS:
-            raise ValueError(f"option must be one of {OPTIONS}. Received: option={self.option!r}")
+        checks.one_of("option", self.option, OPTIONS)
         if self.masks and (self.option == "server" or not _is_list(self.masks)):
             raise ValueError(
                 "masks must be numbers of removed blocks such as 0,1,2, for option 'device'. "

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 
 from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
-from tff_partial.core import finite
+from tff_partial.core import checks
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
@@ -38,7 +38,7 @@ class Params:
     weighting: str = "examples"
 
     def __post_init__(self) -> None:
-        finite.check_fields(self)
+        checks.finite_fields(self)
         learning.check_mean(self.weighting)
         if self.mu < 0:
             raise ValueError(f"mu must not be negative. Received: mu={self.mu}")

@@ -19,7 +19,7 @@ instead of N/M times. `literal` trains every client in every round. What a clien
 processes.stale_updates.
 
 Differences from the paper: batch-norm statistics are not fused. In the paper's first round there
-is nothing to fuse; it never says what eta_0 is, and nor is it needed. The paper has every client
+is nothing to fuse; it never says what eta_0 is, and it is not needed. The paper has every client
 receive each round's model (a broadcast); bytes and simulated time are those of the clients that
 upload.
 """
@@ -31,7 +31,7 @@ import dataclasses
 from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
 from tff_partial.core.model import ModelSpec
 from tff_partial.processes import stale_updates, stateful
-from tff_partial.processes.stateful import Client, Update
+from tff_partial.processes.stateful_rules import Client, Update
 
 
 @dataclasses.dataclass(frozen=True)

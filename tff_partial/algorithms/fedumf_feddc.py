@@ -25,7 +25,7 @@ from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Structure
 from tff_partial.core.vectors import Vector, choose
 from tff_partial.processes import drift_correction, stale_updates, stateful
-from tff_partial.processes.stateful import Client, Update
+from tff_partial.processes.stateful_rules import Client, Update
 
 
 @dataclasses.dataclass(frozen=True)

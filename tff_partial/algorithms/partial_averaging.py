@@ -31,6 +31,7 @@ from typing import ClassVar
 
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm, Defaults
+from tff_partial.core import checks
 from tff_partial.core.model import ModelSpec
 from tff_partial.processes import averaging, parameter_subsets
 from tff_partial.tiers import Tier
@@ -49,17 +50,13 @@ class Params(averaging.AveragingParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        parameter_subsets.check(self.partition)
+        checks.one_of("partition", self.partition, parameter_subsets.PARTITIONS)
 
 
 def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:
     """Return the process."""
-    tau, shapes = params.interval(), averaging.shapes_of(model)
-    if params.partition == "layer":
-        owned = parameter_subsets.by_layer(shapes, averaging.layers_of(model), tau)
-    else:
-        owned = parameter_subsets.by_channel(shapes, tau)
-    layout = parameter_subsets.Layout(shapes, owned, tau)
+    tau = params.interval()
+    layout = parameter_subsets.create(model, params.partition, tau)
     every_step = [(step, step + 1, step) for step in range(tau)]
     return averaging.build(model, params, averaging.Rules(layout, every_step))
 
@@ -79,6 +76,6 @@ ALGORITHM = Algorithm(
     params=Params,
     build=build,
     cost=cost,
-    needs=("population", "active", "one_step"),
+    needs=("population", "active"),
     defaults=Defaults(local_steps=10),
 )

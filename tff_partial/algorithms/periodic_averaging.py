@@ -20,7 +20,7 @@ import dataclasses
 
 from tff_partial.algorithms.declaration import Algorithm, Defaults, whole_model_cost
 from tff_partial.core.model import ModelSpec
-from tff_partial.processes import averaging
+from tff_partial.processes import averaging, parameter_subsets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Params(averaging.AveragingParams):
 
 def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:
     """Return the process."""
-    layout = averaging.whole_model(model)
+    layout = parameter_subsets.whole_model(model)
     rules = averaging.Rules(layout, [(0, params.interval(), 0)])
     return averaging.build(model, params, rules)
 
@@ -44,6 +44,6 @@ ALGORITHM = Algorithm(
     params=Params,
     build=build,
     cost=whole_model_cost,  # clients that become active get the average anyway
-    needs=("population", "active", "one_step"),
+    needs=("population", "active"),
     defaults=Defaults(local_steps=10),
 )

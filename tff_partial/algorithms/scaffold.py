@@ -34,7 +34,7 @@ from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.vectors import Vector
 from tff_partial.processes import stateful
-from tff_partial.processes.stateful import Client, Server, Update
+from tff_partial.processes.stateful_rules import Client, Server, Update
 from tff_partial.tiers import Tier
 
 
@@ -48,7 +48,7 @@ def _train(client: Client) -> Update:
     x, c, c_i, mu = client.weights, client.sent, client.state, client.momentum
     difference = c - c_i
     y, slope = client.train(x, (1 - mu) * difference if mu else difference)
-    gradient = (x - y) / (client.steps * client.rate(client.round_num))
+    gradient = (x - y) / (client.steps * client.learning_rate(client.round_num))
     # The server subtracts c again: the change of c_i, and without momentum just the gradient.
     summed = gradient + mu * difference if mu else gradient
     return Update(y, state=gradient - slope, summed=summed)

@@ -27,7 +27,7 @@ import dataclasses
 
 from tff_partial.algorithms.declaration import Algorithm, Defaults, whole_model_cost
 from tff_partial.core.model import ModelSpec
-from tff_partial.processes import averaging
+from tff_partial.processes import averaging, parameter_subsets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Params(averaging.AveragingParams):
 
 def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:
     """Return the process."""
-    layout = averaging.whole_model(model)
+    layout = parameter_subsets.whole_model(model)
     rules = averaging.Rules(layout, [(0, params.interval(), 0)], variance_reduced=True)
     return averaging.build(model, params, rules)
 
@@ -51,6 +51,6 @@ ALGORITHM = Algorithm(
     params=Params,
     build=build,
     cost=whole_model_cost,
-    needs=("population", "active", "one_step"),
+    needs=("population", "active"),
     defaults=Defaults(local_steps=10),
 )

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         print(compare.table(flags.folders, _targets(flags.targets)))
     except ValueError as error:
-        return command_line.wrong_input(error)
+        return command_line.fail(error, code=2)
     return 0
 
 

@@ -43,8 +43,7 @@ def _explain(arguments: Sequence[str]) -> int:
     (command,) = arguments
     if command not in ("-h", "--help"):
         known = ", ".join(COMMANDS)
-        error = ValueError(f"command must be one of {known}. Received: {command!r}")
-        return command_line.wrong_input(error)
+        return command_line.fail(f"command must be one of {known}. Received: {command!r}", code=2)
     lines = [f"  {name:<12}{text}" for name, text in COMMANDS.items()]
     print(_USAGE.format(commands="\n".join(lines)))
     return 0

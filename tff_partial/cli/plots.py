@@ -27,5 +27,5 @@ def main(arguments: Sequence[str]) -> int:
         runs = [figures.read(folder) for folder in flags.folders]
         figures.plot(runs, flags.columns.split(","), flags.output)
     except (ValueError, OSError) as error:
-        return command_line.wrong_input(error)
+        return command_line.fail(error, code=2)
     return 0

@@ -3,7 +3,7 @@
     python -m tff_partial.report results/ --output=report.html
     python -m tff_partial.report results/ --markdown --remarks=docs/remarks --output=docs/results.md
 
-The page needs no network and no other file. See docs/report.md.
+The page needs no network and no other file. See docs/reproducing.md.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ def main(arguments: Sequence[str]) -> int:
     output = flags.output if flags.output is not None or flags.markdown else PAGE
     try:
         _check_output(output)
-        found = remarks.add(sections.find(flags.folders), flags.remarks)
+        parts = remarks.add(sections.find(flags.folders), flags.remarks)
         if flags.markdown:
-            text = markdown.render(found, remarks.read(flags.remarks, "introduction"))
+            text = markdown.render(parts, remarks.read(flags.remarks, "introduction"))
         else:
-            text = page.render(found)
+            text = page.render(parts)
         _write(output, text)
     except ReportError as error:
-        return command_line.wrong_input(error)
+        for line in str(error).splitlines():
+            command_line.fail(line)
+        return 2
     return 0
 
 

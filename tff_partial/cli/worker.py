@@ -3,7 +3,7 @@
     python -m tff_partial.runtime.worker --port=8000
 
 The worker listens on all interfaces and runs any graph for anyone who can reach the port:
-docs/remote.md says how to keep it to a tunnel or a private network.
+docs/runtimes.md says how to keep it to a tunnel or a private network.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import signal
 import socket
-import sys
 from collections.abc import Sequence
 
 from tff_partial.cli import command_line
@@ -33,8 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     except _Stopped:
         return 0
     except RuntimeError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        return command_line.fail(error)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -84,8 +82,7 @@ def _serve(flags: argparse.Namespace) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         worker.stop()
-    print(f"error: the TFF worker ended with exit code {code}", file=sys.stderr)
-    return 1
+    return command_line.fail(f"the TFF worker ended with exit code {code}")
 
 
 def _stop(signum: int, frame: object) -> None:

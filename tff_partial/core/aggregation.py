@@ -3,17 +3,18 @@
     result = sum_k(w_k * d_k) / sum_k(w_k),    0 where sum_k(w_k) = 0
 
 A weight has the shape it needs: one scalar for the whole update, a scalar for each variable
-(layer-wise algorithms) or an array for each variable (neuron-wise ones). What nobody contributed
-to is 0, so that the global value stays where it was. So is what cannot be averaged: variables that
-are not floating-point numbers, such as the count of `tf.keras.layers.Normalization`.
+(layer-wise algorithms) or an array for each variable (neuron-wise ones). Where nobody contributed
+the result is 0, so that the global value stays. So it is for what cannot be averaged: variables
+that are not floating-point numbers, such as the count of `tf.keras.layers.Normalization`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Optional
+from typing import Callable, Optional
 
 from tff_partial.core.lazy import tf, tff
+from tff_partial.core.types import Federated, Structure, Tensor, TffType
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,20 +22,20 @@ class ContributorMean:
     """Builds the aggregation process; a `tff.aggregators.WeightedAggregationFactory`.
 
     Attributes:
-      value_sum: Inner `tff.aggregators.UnweightedAggregationFactory` for sum(w * d); a plain sum
-        by default. A secure or private sum can take its place.
+      value_sum: Inner factory for sum(w * d), for example a secure or private sum; a plain sum by
+        default.
       weight_sum: The same for sum(w).
     """
 
-    value_sum: Optional[Any] = None
-    weight_sum: Optional[Any] = None
+    value_sum: Optional[tff.aggregators.UnweightedAggregationFactory] = None
+    weight_sum: Optional[tff.aggregators.UnweightedAggregationFactory] = None
 
     def __post_init__(self) -> None:
-        # A virtual subclass, because TFF is imported late (tff_partial/lazy.py).
+        # A virtual subclass, because TFF is imported late (core/lazy.py).
         tff.aggregators.WeightedAggregationFactory.register(ContributorMean)
 
-    def create(self, value_type: Any, weight_type: Any) -> Any:
-        """Returns a `tff.templates.AggregationProcess` for these member types.
+    def create(self, value_type: TffType, weight_type: TffType) -> tff.templates.AggregationProcess:
+        """Return the aggregation process for these member types.
 
         Raises:
           TypeError: If the weight is neither a scalar nor has the structure of the value.
@@ -42,25 +43,19 @@ class ContributorMean:
         _check_types(value_type, weight_type)
         values = (self.value_sum or tff.aggregators.SumFactory()).create(value_type)
         weights = (self.weight_sum or tff.aggregators.SumFactory()).create(weight_type)
-
-        @tff.tensorflow.computation(value_type, weight_type)
-        def weigh(value: Any, weight: Any) -> Any:
-            return _map(lambda d, w: d * w, value, weight)
-
-        @tff.tensorflow.computation(value_type, weight_type)
-        def divide(total: Any, weight: Any) -> Any:
-            return _map(tf.math.divide_no_nan, total, weight)
-
-        @tff.federated_computation()
-        def initialize() -> Any:
-            return tff.federated_zip((values.initialize(), weights.initialize()))
+        compute, divide_no_nan = tff.tensorflow.computation, tf.math.divide_no_nan
+        weigh = compute(lambda value, weight: _map(tf.multiply, value, weight))
+        divide = compute(lambda total, weight: _map(divide_no_nan, total, weight))
+        initialize = tff.federated_computation(
+            lambda: tff.federated_zip((values.initialize(), weights.initialize()))
+        )
 
         @tff.federated_computation(
             initialize.type_signature.result,
             tff.FederatedType(value_type, tff.CLIENTS),
             tff.FederatedType(weight_type, tff.CLIENTS),
         )
-        def next_fn(state: Any, value: Any, weight: Any) -> Any:
+        def next_fn(state: Federated, value: Federated, weight: Federated) -> Federated:
             total = values.next(state[0], tff.federated_map(weigh, (value, weight)))
             weight_total = weights.next(state[1], weight)
             return tff.templates.MeasuredProcessOutput(
@@ -72,10 +67,11 @@ class ContributorMean:
         return tff.templates.AggregationProcess(initialize, next_fn)
 
 
-def _map(fn: Any, values: Any, weights: Any) -> Any:
-    """Applies fn(value, weight) to every float variable; a single weight serves all."""
-    flat_values = tf.nest.flatten(values)
-    flat_weights = tf.nest.flatten(weights)
+def _map(
+    fn: Callable[[Tensor, Tensor], Tensor], values: Structure, weights: Structure
+) -> Structure:
+    """Apply fn(value, weight) to every float variable; a single weight serves all."""
+    flat_values, flat_weights = tf.nest.flatten(values), tf.nest.flatten(weights)
     if len(flat_weights) == 1:
         flat_weights *= len(flat_values)
     results = [
@@ -85,13 +81,10 @@ def _map(fn: Any, values: Any, weights: Any) -> Any:
     return tf.nest.pack_sequence_as(values, results)
 
 
-def _check_types(value_type: Any, weight_type: Any) -> None:
+def _check_types(value_type: TffType, weight_type: TffType) -> None:
     values = tff.structure.flatten(tff.types.to_type(value_type))
-    weights = (
-        [weight_type]
-        if isinstance(weight_type, tff.TensorType)
-        else tff.structure.flatten(weight_type)
-    )
+    is_scalar = isinstance(weight_type, tff.TensorType)
+    weights = [weight_type] if is_scalar else tff.structure.flatten(weight_type)
     if len(weights) not in (1, len(values)):
         raise TypeError(
             "an update's weight must be a scalar or have the update's structure. "

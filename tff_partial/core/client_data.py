@@ -1,24 +1,28 @@
-"""A client is one record: what a process receives for it, the same in every round."""
+"""A client's record: what a process receives for it, the same in every round."""
 
 from __future__ import annotations
 
 import collections
-from typing import Any
+from collections.abc import Sequence
+from typing import Optional
 
 import numpy as np
 
 from tff_partial.core.lazy import tf
+from tff_partial.core.types import Array, ClientDataset, Record, Tensor
 
 
-def create_record(x: Any, y: Any, client_id: int = 0, seed: int = 0, tier: int = 0) -> Any:
-    """Returns a `tf.data.Dataset` of exactly one element, a client's whole local data.
+def create_record(
+    x: Array, y: Array, client_id: int = 0, seed: int = 0, tier: int = 0
+) -> ClientDataset:
+    """Return a `tf.data.Dataset` of exactly one element, the client's record.
 
-    The element's own seed [2] is a hash of (seed, client_id).
+    The record's own seed [2] is a hash of (seed, client_id).
 
     Args:
-      x: Examples [n, ...], of the model's `input_dtype`.
+      x: All of the client's examples [n, ...], of the model's `input_dtype`.
       y: Labels [n].
-      client_id: Who it is.
+      client_id: Number of the client.
       seed: The run's seed.
       tier: Index of the client's tier.
 
@@ -41,8 +45,22 @@ def create_record(x: Any, y: Any, client_id: int = 0, seed: int = 0, tier: int =
     return tf.data.Dataset.from_tensors(record)
 
 
-def in_round(record: Any, round_num: Any) -> Any:
-    """A record whose seed is of this round, in the graph.
+def create_records(
+    arrays: Sequence[tuple[Array, Array]], seed: int = 0, tiers: Optional[Sequence[int]] = None
+) -> list[ClientDataset]:
+    """Return the record of each client from its (x, y), for the `next` of a process.
+
+    Args:
+      arrays: Examples and labels of each client, whose number is its position.
+      seed: The run's seed.
+      tiers: Index of each client's tier; 0 by default.
+    """
+    numbered = enumerate(zip(arrays, tiers or [0] * len(arrays)))
+    return [create_record(x, y, client, seed, tier) for client, ((x, y), tier) in numbered]
+
+
+def in_round(record: Record, round_num: Tensor) -> Record:
+    """Return the record with the seed of a round, in the graph.
 
     A client draws other batches in every round, and the same ones when the round is repeated.
     """

@@ -1,17 +1,19 @@
-"""Loss and metrics of the server's model on held-out data, in this process."""
+"""Loss and metrics of the server's model on held-out data: in this process, or with TFF's own."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import os
+import warnings
 from collections.abc import Sequence
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
 import numpy as np
 
-from tff_partial.core import normalization
+from tff_partial.core import keras_compat, normalization
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
+from tff_partial.core.types import Array, Structure, Tensor, Weights
 
 
 class Evaluation(NamedTuple):
@@ -23,13 +25,13 @@ class Evaluation(NamedTuple):
 
 def build(
     spec: ModelSpec,
-    x: Any,
-    y: Any,
+    x: Array,
+    y: Array,
     batch_size: int = 500,
-    calibration: Optional[np.ndarray] = None,
+    calibration: Optional[Array] = None,
     calibration_batch: int = 100,
-) -> Callable[[Any], Evaluation]:
-    """Returns `evaluate(weights) -> Evaluation` over all of x [n, ...] and y [n].
+) -> Callable[[Weights], Evaluation]:
+    """Return `evaluate(weights) -> Evaluation` over all of x [n, ...] and y [n].
 
     Static batch normalisation (HeteroFL) is evaluated with statistics that are estimated anew
     for the weights: in one pass over `calibration` in which these layers normalise by batch,
@@ -39,51 +41,49 @@ def build(
       spec: The model.
       x: Examples as clients hold them.
       y: Labels.
-      batch_size: Examples at a time; the result does not depend on it but for rounding.
+      batch_size: Examples at a time; the result depends on it by rounding only.
       calibration: Examples of clients' training data, in an order that mixes the clients; used
         with static batch normalisation only.
       calibration_batch: The most examples in a batch of `calibration`; the batches' sizes differ
         by one at most.
 
     Raises:
-      ValueError: if there is no example, or none to calibrate a model that needs it.
+      ValueError: If there is no example, or none to calibrate a model that needs it.
     """
-    model = spec.instantiate()
-    labels = np.asarray(y, np.int32)
+    model, labels = spec.instantiate(), np.asarray(y, np.int32)
     if not len(labels):
         raise ValueError("evaluation must have at least one example. Received: 0 examples")
 
-    x_spec = tf.TensorSpec([None, *spec.input_shape], spec.input_dtype)
-
-    def batch_sums(x_batch: Any, y_batch: Any) -> Any:
-        logits = model.forward(model.preprocess(x_batch), training=False)
-        values = [model.losses(y_batch, logits), *model.metrics(y_batch, logits)]
+    def batch_sums(x: Tensor, y: Tensor) -> Tensor:
+        logits = model.forward(model.preprocess(x), training=False)
+        values = [model.losses(y, logits), *model.metrics(y, logits)]
         return tf.stack([tf.reduce_sum(value) for value in values])
 
     batches = [slice(start, start + batch_size) for start in range(0, len(labels), batch_size)]
-    map_batches = _Mapper(batch_sums, [x_spec, tf.TensorSpec([None], tf.int32)], len(batches))
+    signature = [_batch_spec(model), tf.TensorSpec([None], tf.int32)]
+    map_batches = _Mapper(batch_sums, signature, len(batches))
+    calibrate = _build_calibrate(model, calibration, calibration_batch)
 
-    def evaluate(weights: Any) -> Evaluation:
+    def evaluate(weights: Weights) -> Evaluation:
         model.assign(weights)
         calibrate()
         sums = map_batches([(x[batch], labels[batch]) for batch in batches])
         total = np.sum(sums, axis=0, dtype=np.float64) / len(labels)
         return Evaluation(float(total[0]), dict(zip(spec.metrics, map(float, total[1:]))))
 
-    calibrate = _build_calibrate(model, calibration, calibration_batch)
     return evaluate
 
 
-def calibrated(spec: ModelSpec, weights: Any, examples: np.ndarray, batch_size: int = 100) -> Any:
-    """The weights with the statistics of static batch normalisation that `build` evaluates with.
+def _batch_spec(model: Model) -> tf.TensorSpec:
+    return tf.TensorSpec([None, *model.spec.input_shape], model.spec.input_dtype)
 
-    What is handed on as the final model: training leaves these statistics as they were initialised.
 
-    Args:
-      spec: The model.
-      weights: Its `tff.learning.models.ModelWeights`.
-      examples: `calibration` of `build`.
-      batch_size: `calibration_batch` of `build`.
+def calibrated(
+    spec: ModelSpec, weights: Weights, examples: Array, batch_size: int = 100
+) -> Weights:
+    """Return weights with the statistics that `build` estimates from calibration examples.
+
+    They are the final model: training leaves these statistics as they were initialised.
     """
     model = spec.instantiate()
     model.assign(weights)
@@ -94,9 +94,9 @@ def calibrated(spec: ModelSpec, weights: Any, examples: np.ndarray, batch_size: 
 
 
 def _build_calibrate(
-    model: Model, examples: Optional[np.ndarray], batch_size: int
+    model: Model, examples: Optional[Array], batch_size: int
 ) -> Callable[[], None]:
-    """Returns a function that sets the statistics of static layers for the current weights."""
+    """Return a function that sets the statistics of static layers for the current weights."""
     layers = model.layers_of(tf.keras.layers.BatchNormalization)
     static = [layer for layer in layers if normalization.is_static(layer)]
     if not static:
@@ -107,15 +107,13 @@ def _build_calibrate(
             f"Received: calibration={None if examples is None else '0 examples'}"
         )
     batches = np.array_split(examples, -(-len(examples) // batch_size))
-    spec = model.spec
 
-    def batch_statistics(x_batch: Any) -> Any:
+    def batch_statistics(x: Tensor) -> list[Tensor]:
         with normalization.observe_batches(static) as statistics:
-            model.forward(model.preprocess(x_batch), training=False)
+            model.forward(model.preprocess(x), training=False)
         return tf.nest.flatten(statistics)
 
-    x_spec = tf.TensorSpec([None, *spec.input_shape], spec.input_dtype)
-    map_batches = _Mapper(batch_statistics, [x_spec], len(batches))
+    map_batches = _Mapper(batch_statistics, [_batch_spec(model)], len(batches))
 
     def calibrate() -> None:
         rows = zip(*map_batches([(batch,) for batch in batches]))
@@ -133,7 +131,9 @@ class _Mapper:
     oneDNN. Nothing is traced while another thread runs.
     """
 
-    def __init__(self, fn: Callable[..., Any], signature: Sequence[Any], batches: int) -> None:
+    def __init__(
+        self, fn: Callable[..., Structure], signature: Sequence[tf.TensorSpec], batches: int
+    ) -> None:
         traced = tf.function(fn, input_signature=signature).get_concrete_function()
         count = min(os.cpu_count() or 1, batches)
         self._functions = [
@@ -144,13 +144,45 @@ class _Mapper:
             function.get_concrete_function()
         self._pool = concurrent.futures.ThreadPoolExecutor(count)
 
-    def __call__(self, batches: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def __call__(self, batches: Sequence[tuple[Array, ...]]) -> list[Structure]:
         count = len(self._functions)
 
-        def run(index: int) -> list[Any]:
+        def run(index: int) -> list[Structure]:
             function = self._functions[index]
             values = [function(*map(tf.constant, batch)) for batch in batches[index::count]]
             return [tf.nest.map_structure(lambda value: value.numpy(), value) for value in values]
 
         shares = list(self._pool.map(run, range(count)))
         return [shares[i % count][i // count] for i in range(len(batches))]
+
+
+def to_tff_model(spec: ModelSpec) -> tff.learning.models.VariableModel:
+    """Return a `tff.learning.models.VariableModel` with the spec's loss and metrics.
+
+    Its weights are those of this project's processes, for static batch normalisation after
+    `calibrated`; it takes batches (x, y) of examples as clients hold them,
+    `preprocess` included.
+    """
+    model = spec.instantiate()
+    with keras_compat.tf2_behavior():
+        keras_model = tf.keras.Sequential([tf.keras.layers.Lambda(model.preprocess), *model.blocks])
+        keras_model.build([None, *spec.input_shape])
+    one_logit = keras_model.compute_output_shape([None, *spec.input_shape])[-1] == 1
+    if (spec.loss or ("binary" if one_logit else "categorical")) == "binary":
+        loss, labels = tf.keras.losses.BinaryCrossentropy, [None, 1]
+        metrics = [tf.keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)]
+    else:
+        loss, labels = tf.keras.losses.SparseCategoricalCrossentropy, [None]
+        metrics = [tf.keras.metrics.SparseCategoricalAccuracy("accuracy")]
+    if "top5_accuracy" in spec.metrics:
+        metrics.append(tf.keras.metrics.SparseTopKCategoricalAccuracy(5, "top5_accuracy"))
+    x = tf.TensorSpec([None, *spec.input_shape], spec.input_dtype)
+    with warnings.catch_warnings():
+        # That TFF does not train batch-norm statistics is no concern of an evaluation.
+        warnings.filterwarnings("ignore", "Batch Normalization contains")
+        return tff.learning.models.from_keras_model(
+            keras_model,
+            loss=loss(from_logits=True),
+            input_spec=(x, tf.TensorSpec(labels, tf.int32)),
+            metrics=metrics,
+        )

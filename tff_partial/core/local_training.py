@@ -13,8 +13,7 @@ for each local step:
     s <- s - pull * eta * v                              (s = slope + pull * (w - w_0))
 return w - w_0
 
-An algorithm's own terms are <slope, w> + pull / 2 * |w - w_0|^2. Their gradient s is moved along
-with w by the same kernel, so that no step has to multiply w anew.
+An algorithm's own terms are <slope, w> + pull / 2 * |w - w_0|^2, and s is their gradient (sgd.py).
 """
 
 from __future__ import annotations
@@ -25,15 +24,17 @@ import functools
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, Callable, Optional, Union
+from typing import Callable, Optional, Union
 
-from tff_partial.core import finite, objectives, schedules
+from tff_partial.core import checks, objectives, schedules
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model
-from tff_partial.core.part import Part
+from tff_partial.core.part import Backprop, Part
+from tff_partial.core.sgd import Sgd
+from tff_partial.core.types import Metrics, Record, Structure, Tensor, Variable, Weights
 
-# The buffers of a model that hold the gradient of an algorithm's own terms.
-SLOPE = "slope"
+# The local loop that `build` returns.
+TrainFn = Callable[..., Metrics]
 # What weight decay acts on.
 DECAYED = ("kernels", "all")
 
@@ -47,12 +48,12 @@ class LocalTraining:
       epochs: Number of passes over the local data; the last batch of a pass may be smaller.
       batch_size: Examples in a step.
       learning_rate: A schedule of the round (eta), or what `schedules.create` takes.
-      momentum: Of local SGD; fresh each round, unless clients keep their models.
+      momentum: Momentum of local SGD; reset every round, unless clients keep their models.
       weight_decay: Factor of w that is added to the gradient.
       weight_decay_on: `kernels` adds it to the gradient of kernels before clipping, as a Keras
         regularizer does; `all` to that of every trainable parameter, biases and batch
         normalization included, after clipping, as PyTorch's SGD does.
-      clip_norm: If given and finite, gradients are scaled to at most this global norm.
+      clip_norm: Largest global norm of a gradient; larger ones are scaled down to it.
     """
 
     steps: Optional[int] = None
@@ -74,18 +75,14 @@ class LocalTraining:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name} must be a positive integer. Received: {name}={value}")
-        finite.check_fields(self, may_be_infinite=["clip_norm"])
+        checks.finite_fields(self, may_be_infinite=["clip_norm"])
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must be in [0, 1). Received: momentum={self.momentum}")
         if self.weight_decay < 0:
             raise ValueError(
                 f"weight_decay must not be negative. Received: weight_decay={self.weight_decay}"
             )
-        if self.weight_decay_on not in DECAYED:
-            raise ValueError(
-                f"weight_decay_on must be one of {', '.join(DECAYED)}. "
-                f"Received: weight_decay_on={self.weight_decay_on!r}"
-            )
+        checks.one_of("weight_decay_on", self.weight_decay_on, DECAYED)
         if self.clip_norm is not None and self.clip_norm < schedules.SMALLEST:
             raise ValueError(
                 f"clip_norm must be a positive float32. Received: clip_norm={self.clip_norm}"
@@ -93,20 +90,16 @@ class LocalTraining:
         schedules.create(self.learning_rate)
 
     def schedule(self) -> schedules.Schedule:
-        """eta as a schedule."""
+        """Return eta as a schedule of the round."""
         return schedules.create(self.learning_rate)
 
-    def rate(self, round_num: Any) -> Any:
-        """eta in a round, as a float32 scalar tensor."""
-        return self.schedule()(round_num)
-
-    def num_steps(self, num_examples: Any) -> Any:
-        """Local steps of a client with so many examples; none without any."""
+    def num_steps(self, num_examples: Tensor) -> Tensor:
+        """Return the local steps of a client with so many examples; none without any."""
         if self.steps is not None:
             return tf.where(num_examples > 0, self.steps, 0)
         return self.epochs * ((num_examples + self.batch_size - 1) // self.batch_size)
 
-    def effective_steps(self, num_steps: Any) -> Any:
+    def effective_steps(self, num_steps: Tensor) -> Tensor:
         """Return how many gradients the displacement of a round is, float32.
 
         K steps from v = 0 move the weights by eta times the sum over k < K of
@@ -127,7 +120,7 @@ class BatchOrder:
     `epochs` mode each shuffle is cut by itself.
     """
 
-    def __init__(self, local: LocalTraining, num_examples: Any, seed: Any) -> None:
+    def __init__(self, local: LocalTraining, num_examples: Tensor, seed: Tensor) -> None:
         self._n, self._size, self._by_epoch = num_examples, local.batch_size, local.steps is None
         guarded = tf.maximum(num_examples, 1)
         if self._by_epoch:
@@ -140,8 +133,8 @@ class BatchOrder:
         keys = tf.random.stateless_uniform([num_shuffles, num_examples], seed)
         self._order = tf.reshape(tf.argsort(keys, axis=1), [-1])
 
-    def indices(self, step: Any) -> Any:
-        """Indices of the examples of a step, int32 [at most batch_size]."""
+    def indices(self, step: Tensor) -> Tensor:
+        """Return the indices of the examples of a step, int32 [at most batch_size]."""
         if not self._by_epoch:
             return self._order[step * self._size : (step + 1) * self._size]
         epoch_start = (step // self._per_epoch) * self._n
@@ -149,62 +142,14 @@ class BatchOrder:
         return self._order[start : tf.minimum(start + self._size, epoch_start + self._n)]
 
 
-class Sgd:
-    """SGD with momentum on a part's variables, by TensorFlow's fused kernels.
-
-    Attributes:
-      slope: The gradient of the algorithm's own terms where the variables are now; empty for none.
-    """
-
-    def __init__(
-        self, model: Model, variables: Sequence[Any], local: LocalTraining, pull: float
-    ) -> None:
-        self._variables, self._momentum, self._pull = variables, local.momentum, float(pull)
-        self._buffers = [model.buffer(v) for v in (variables if local.momentum else ())]
-        self._slopes = [model.buffer(v, SLOPE) for v in (variables if pull else ())]
-        self.slope: Sequence[Any] = self._slopes
-
-    def reset(self, momentum: Sequence[Any] = (), slope: Sequence[Any] = ()) -> None:
-        """Starts from these buffers and this slope, or from zero."""
-        if len(slope) not in (0, len(self._variables)):
-            raise ValueError(
-                f"slope must have {len(self._variables)} tensors, as the part has variables. "
-                f"Received: {len(slope)}"
-            )
-        _assign(self._buffers, momentum)
-        _assign(self._slopes, slope)
-        self.slope = self._slopes or slope
-
-    def apply(self, gradients: Sequence[Any], learning_rate: Any) -> None:
-        if not self._momentum:
-            _descend(self._variables, learning_rate, gradients)
-            _descend(self._slopes, self._pull * learning_rate, gradients)
-            return
-        for v, buffer, g in zip(self._variables, self._buffers, gradients):
-            # The buffer holds -eta * v: the same steps while eta is constant.
-            tf.raw_ops.ResourceApplyKerasMomentum(
-                var=v.handle, accum=buffer.handle, lr=learning_rate, grad=g, momentum=self._momentum
-            )
-        _descend(self._slopes, -self._pull, self._buffers)
-
-
-def _assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
-    zeros = [tf.zeros(variable.shape, variable.dtype) for variable in variables]
-    for variable, value in zip(variables, values or zeros):
-        variable.assign(value, read_value=False)
-
-
-def _descend(variables: Sequence[Any], rate: Any, gradients: Sequence[Any]) -> None:
-    for v, g in zip(variables, gradients):
-        tf.raw_ops.ResourceApplyGradientDescent(
-            var=v.handle, alpha=rate, delta=tf.convert_to_tensor(g)
-        )
-
-
 def backprop(
-    model: Model, variables: Sequence[Any], forward: Callable[[Any], Any], x: Any, y: Any
-) -> tuple[list[Any], Any, Any]:
-    """Gradients of a batch's mean loss; the loss and the logits of each example."""
+    model: Model,
+    variables: Sequence[Variable],
+    forward: Callable[[Structure], Tensor],
+    x: Structure,
+    y: Tensor,
+) -> Backprop:
+    """Return the gradients of a batch's mean loss; the loss and the logits of each example."""
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(variables)
         logits = forward(x)
@@ -214,46 +159,28 @@ def backprop(
     return gradients, losses, logits
 
 
-def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> Callable[..., Any]:
-    """Returns the local loop `train(initial_weights, record, learning_rate, ...) -> sums`.
+def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> TrainFn:
+    """Return the local loop `train(initial_weights, record, learning_rate, ...) -> sums`.
 
     To be called inside a `tf.function`. It leaves the trained weights in the model's variables
     and returns the sums of loss, correct predictions and examples over its steps, as float32
-    scalars. The rate may be a function of the step. `slope`, a tensor for each variable of the
-    part, and `pull` are the algorithm's own terms (see above); with a pull, what has become of the
-    slope is left in the model's `SLOPE` buffers. Where a round is run in pieces, `steps` are the
-    first step of a piece and the one after its last, and `momentum` what the piece before left in
-    the model's buffers.
+    scalars. The learning rate may be a function of the step. `slope`, a tensor for each variable of
+    the part, and `pull` are the algorithm's own terms (see above); with a pull, what has become of
+    the slope is left in the model's `sgd.SLOPE` buffers. Where a round is run in pieces, `steps`
+    are the first step of a piece and the one after its last, and `momentum` what the piece before
+    left in the model's buffers.
     """
-    variables = part.variables
-    optimizer = Sgd(model, variables, local, pull)
-    differentiate = part.backprop or functools.partial(backprop, model, variables, part.forward)
-
-    def gradients(x: Any, y: Any) -> tuple[Any, Any]:
-        grads, losses, logits = differentiate(x, y)
-        if local.weight_decay and local.weight_decay_on == "kernels":
-            grads = [
-                _decayed(g, v, local.weight_decay) if _is_kernel(v) else g
-                for g, v in zip(grads, variables)
-            ]
-        if optimizer.slope:
-            grads = [g + s for g, s in zip(grads, optimizer.slope)]
-        if local.clip_norm is not None and math.isfinite(local.clip_norm):
-            grads, _ = tf.clip_by_global_norm(grads, local.clip_norm)
-        if local.weight_decay and local.weight_decay_on == "all":
-            grads = [_decayed(g, v, local.weight_decay) for g, v in zip(grads, variables)]
-        size = tf.cast(tf.shape(y)[0], tf.float32)
-        correct = tf.reduce_sum(objectives.accuracy(y, logits))
-        return grads, tf.stack([tf.reduce_sum(losses), correct, size])
+    optimizer = Sgd(model, part.variables, local.momentum, pull)
+    gradients = _build_gradients(model, part, local, optimizer)
 
     def train(
-        initial_weights: Any,
-        record: Any,
-        learning_rate: Any,
-        slope: Sequence[Any] = (),
-        steps: Optional[tuple[Any, Any]] = None,
-        momentum: Sequence[Any] = (),
-    ) -> Any:
+        initial_weights: Weights,
+        record: Record,
+        learning_rate: Union[Tensor, Callable[[Tensor], Tensor]],
+        slope: Sequence[Tensor] = (),
+        steps: Optional[tuple[Tensor, Tensor]] = None,
+        momentum: Sequence[Tensor] = (),
+    ) -> Metrics:
         model.assign(initial_weights)
         optimizer.reset(momentum, slope)
         by_step = callable(learning_rate)
@@ -276,10 +203,35 @@ def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> 
     return train
 
 
-def _decayed(gradient: Any, variable: Any, weight_decay: float) -> Any:
-    return gradient + weight_decay * variable
+def _build_gradients(
+    model: Model, part: Part, local: LocalTraining, optimizer: Sgd
+) -> Callable[[Structure, Tensor], tuple[list[Tensor], Tensor]]:
+    """Return (batch, labels) -> what a step follows; sums of loss, correct ones and examples."""
+    variables = part.variables
+    differentiate = part.backprop or functools.partial(backprop, model, variables, part.forward)
+
+    def decayed(grads: list[Tensor], is_decayed: Callable[[Variable], bool]) -> list[Tensor]:
+        return [
+            g + local.weight_decay * v if is_decayed(v) else g for g, v in zip(grads, variables)
+        ]
+
+    def gradients(x: Structure, y: Tensor) -> tuple[list[Tensor], Tensor]:
+        grads, losses, logits = differentiate(x, y)
+        if local.weight_decay and local.weight_decay_on == "kernels":
+            grads = decayed(grads, _is_kernel)
+        if optimizer.slope:
+            grads = [g + s for g, s in zip(grads, optimizer.slope)]
+        if local.clip_norm is not None and math.isfinite(local.clip_norm):
+            grads, _ = tf.clip_by_global_norm(grads, local.clip_norm)
+        if local.weight_decay and local.weight_decay_on == "all":
+            grads = decayed(grads, lambda variable: True)
+        size = tf.cast(tf.shape(y)[0], tf.float32)
+        correct = tf.reduce_sum(objectives.accuracy(y, logits))
+        return grads, tf.stack([tf.reduce_sum(losses), correct, size])
+
+    return gradients
 
 
-def _is_kernel(variable: Any) -> bool:
+def _is_kernel(variable: Variable) -> bool:
     # Several models in one graph: kernel, kernel_1, ...
     return re.search(r"kernel(_\d+)?$", variable.name.split(":")[0]) is not None

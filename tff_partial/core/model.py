@@ -1,4 +1,4 @@
-"""A Keras model as an ordered list of blocks, and what else training needs to know of it.
+"""A Keras model as an ordered list of blocks, and what else training needs to know about it.
 
 A model is a `tf.keras.Sequential` of named blocks; a block is any Keras layer or model with one
 input and one output tensor. Splitting a model at block k is `blocks[:k]` and `blocks[k:]`.
@@ -10,16 +10,17 @@ import collections
 import contextlib
 import dataclasses
 import functools
-import inspect
-import random
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Callable, Optional
+from typing import Callable, Optional
 
 import numpy as np
 
-from tff_partial.core import model_checks, normalization, objectives
+from tff_partial.core import keras_compat, model_checks, normalization, objectives
 from tff_partial.core.lazy import tf, tff
+from tff_partial.core.types import KerasModel, Layer, Structure, Tensor, TffType, Variable, Weights
+
+# (Name, dtype, shape) of each variable.
+Description = list[tuple[str, "tf.DType", "tf.TensorShape"]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Cut:
 
 @dataclasses.dataclass(frozen=True)
 class ModelSpec:
-    """What a process needs to know of a model and its data.
+    """What a process needs to know about a model and its data.
 
     Labels are int32 [n].
 
@@ -60,11 +61,11 @@ class ModelSpec:
         compute something else, or have regularisers or constraints (model_checks.py).
     """
 
-    create_keras: Callable[[], Any]
+    create_keras: Callable[[], KerasModel]
     input_shape: tuple[int, ...]
     input_dtype: str = "float32"
-    preprocess: Optional[Callable[[Any], Any]] = None
-    augment: Optional[Callable[[Any, Any], Any]] = None
+    preprocess: Optional[Callable[[Tensor], Tensor]] = None
+    augment: Optional[Callable[[Tensor, Tensor], Tensor]] = None
     seed: int = 0
     loss: Optional[str] = None
     metrics: tuple[str, ...] = ("accuracy",)
@@ -78,44 +79,29 @@ class ModelSpec:
             self._check()
 
     def _check(self) -> None:
-        """Raises a ValueError if the blocks are not the model; see `model_checks`."""
-        with tf.Graph().as_default(), _keras_of_tf2(), _seeded(self.seed):
+        """Raise a ValueError if the blocks are not the model; see `model_checks`."""
+        create = functools.partial(Model, self)
+        with tf.Graph().as_default(), keras_compat.tf2_behavior(), keras_compat.seeded(self.seed):
             keras_model = self.create_keras()
             is_chain = model_checks.is_chain(keras_model)
             model_checks.check_listed_once(keras_model)
             if is_chain:
-                model = Model(self, keras_model)
+                model = create(keras_model)
                 vars(self)["_variables"] = _described(model)
             else:
-                model = self._check_chain(keras_model)
+                x = model_checks.random_batch(self.input_shape, self.input_dtype)
+                x = self.preprocess(x) if self.preprocess else x
+                model = model_checks.check_chain(keras_model, x, create)
             model_checks.check_layers(keras_model)
             model_checks.check_shared(model.blocks)
 
-    def _check_chain(self, keras_model: Any) -> Model:
-        examples = model_checks.random_batch(self.input_shape, self.input_dtype)
-        x = self.preprocess(examples) if self.preprocess else examples
-        # Called first: its layers have the shapes then that it means them to have.
-        _call(keras_model, x, training=False)
-        try:
-            model = Model(self, keras_model)
-        except (ValueError, TypeError) as error:
-            raise model_checks.refused(keras_model, "its layers cannot be called so") from error
-        model_checks.check_chain(
-            keras_model,
-            [*model.trainable, *model.statistics],
-            x,
-            functools.partial(_call, keras_model),
-            model.forward,
-        )
-        return model
-
     def instantiate(self) -> Model:
-        """Builds the model with variables of its own, initial values determined by `seed`."""
-        with _keras_of_tf2(), _seeded(self.seed):
+        """Build the model with variables of its own, initial values determined by `seed`."""
+        with keras_compat.tf2_behavior(), keras_compat.seeded(self.seed):
             return Model(self, self.create_keras())
 
     @functools.cached_property
-    def weights_type(self) -> Any:
+    def weights_type(self) -> TffType:
         """TFF type of the model's `tff.learning.models.ModelWeights`."""
         types = [[(dtype, shape) for _, dtype, shape in described] for described in self._variables]
         return tff.types.tensorflow_to_type(tff.learning.models.ModelWeights(*types))
@@ -126,76 +112,51 @@ class ModelSpec:
         return [name for described in self._variables for name, _, _ in described]
 
     @functools.cached_property
-    def _variables(self) -> tuple[list[Any], list[Any]]:
-        """(Name, dtype, shape) of each trainable and of each non-trainable variable."""
+    def _variables(self) -> tuple[Description, Description]:
+        """The trainable and the non-trainable variables."""
         with tf.Graph().as_default():
             return _described(self.instantiate())
 
     @functools.cached_property
-    def record_type(self) -> Any:
-        """TFF type of a client's record; what a client holds is a sequence of exactly one."""
-        fields = collections.OrderedDict(
+    def data_type(self) -> TffType:
+        """TFF type of what a process receives for a client: a sequence of exactly one record."""
+        record = collections.OrderedDict(
             x=tff.TensorType(np.dtype(self.input_dtype).type, [None, *self.input_shape]),
             y=tff.TensorType(np.int32, [None]),
             client_id=tff.TensorType(np.int64),
             tier=tff.TensorType(np.int32),
             seed=tff.TensorType(np.int32, [2]),
         )
-        return tff.StructWithPythonType(list(fields.items()), collections.OrderedDict)
+        return tff.SequenceType(tff.to_type(record))
 
-    def to_tff_model(self) -> Any:
-        """A `tff.learning.models.VariableModel`, for TFF's own evaluation.
+    def to_tff_model(self) -> tff.learning.models.VariableModel:
+        """Return the model for TFF's own evaluation (`evaluation.to_tff_model`)."""
+        from tff_partial.core import evaluation
 
-        Its weights are those of this project's processes, for static batch normalisation after
-        `evaluation.calibrated`; it takes batches (x, y) of examples as clients hold them,
-        `preprocess` included.
-        """
-        model = self.instantiate()
-        with _keras_of_tf2():
-            layers = [tf.keras.layers.Lambda(model.preprocess), *model.blocks]
-            keras_model = tf.keras.Sequential(layers)
-            keras_model.build([None, *self.input_shape])
-        one_logit = keras_model.compute_output_shape([None, *self.input_shape])[-1] == 1
-        binary = (self.loss or ("binary" if one_logit else "categorical")) == "binary"
-        kind = tf.keras.losses
-        loss = kind.BinaryCrossentropy if binary else kind.SparseCategoricalCrossentropy
-        metrics = [tf.keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)]
-        if not binary:
-            metrics = [tf.keras.metrics.SparseCategoricalAccuracy("accuracy")]
-        if "top5_accuracy" in self.metrics:
-            metrics.append(tf.keras.metrics.SparseTopKCategoricalAccuracy(5, "top5_accuracy"))
-        x = tf.TensorSpec([None, *self.input_shape], self.input_dtype)
-        with warnings.catch_warnings():
-            # That TFF does not train batch-norm statistics is no concern of an evaluation.
-            warnings.filterwarnings("ignore", "Batch Normalization contains")
-            return tff.learning.models.from_keras_model(
-                keras_model,
-                loss=loss(from_logits=True),
-                input_spec=(x, tf.TensorSpec([None, 1] if binary else [None], tf.int32)),
-                metrics=metrics,
-            )
+        return evaluation.to_tff_model(self)
 
 
 class Model:
     """A model with variables, in the graph or eager context it was built in."""
 
-    def __init__(self, spec: ModelSpec, keras_model: Any) -> None:
+    def __init__(self, spec: ModelSpec, keras_model: KerasModel) -> None:
         self.spec = spec
-        self.blocks: list[Any] = list(keras_model.layers)
+        self.blocks: list[Layer] = list(keras_model.layers)
         if not all(block.built for block in self.blocks):
             # Called rather than `build`-ed: a Sequential in a Sequential has no variables else.
             example = tf.zeros([1, *spec.input_shape], spec.input_dtype)
             self.forward(self.preprocess(example), training=False)
-        self.trainable: list[Any] = [v for b in self.blocks for v in b.trainable_variables]
-        self.statistics: list[Any] = [v for b in self.blocks for v in b.non_trainable_variables]
+        self.trainable: list[Variable] = [v for b in self.blocks for v in b.trainable_variables]
+        self.statistics: list[Variable] = [
+            v for b in self.blocks for v in b.non_trainable_variables
+        ]
         self._step_seed = tf.Variable([0, 0], trainable=False, dtype=tf.int32)
-        has_random_layers = _use_stateless_randomness(self.blocks, self._step_seed)
+        has_random_layers = keras_compat.use_stateless_randomness(self.blocks, self._step_seed)
         self.is_random = has_random_layers or spec.augment is not None
+        self._buffers: dict[tuple[int, str], Variable] = {}
 
-        self._buffers: dict[tuple[int, str], Any] = {}
-
-    def buffer(self, variable: Any, purpose: str = "momentum") -> Any:
-        """A variable of the same shape, for an optimiser; parts of the model share it."""
+    def buffer(self, variable: Variable, purpose: str = "momentum") -> Variable:
+        """Return a variable of the same shape, for an optimiser; parts of the model share it."""
         key = id(variable), purpose
         if key not in self._buffers:
             zeros = tf.zeros(variable.shape, variable.dtype)
@@ -203,165 +164,80 @@ class Model:
         return self._buffers[key]
 
     @property
-    def weights(self) -> Any:
+    def weights(self) -> Weights:
         return tff.learning.models.ModelWeights(self.trainable, self.statistics)
 
-    def preprocess(self, x: Any) -> Any:
-        """Examples as clients hold them -> what the first block takes."""
+    def preprocess(self, x: Tensor) -> Tensor:
+        """Turn examples as clients hold them into what the first block takes."""
         return self.spec.preprocess(x) if self.spec.preprocess else x
 
-    def forward(self, x: Any, training: bool, blocks: Optional[Sequence[Any]] = None) -> Any:
-        """Runs `blocks` (all by default) one after the other."""
-        with _keras_of_tf2():
+    def augment(self, x: Tensor) -> Tensor:
+        """Change a batch of examples as clients hold them at random, if the spec says so."""
+        return self.spec.augment(x, self.step_seed()) if self.spec.augment else x
+
+    def forward(
+        self, x: Tensor, training: bool, blocks: Optional[Sequence[Layer]] = None
+    ) -> Tensor:
+        """Run `blocks` (all by default) one after the other."""
+        with keras_compat.tf2_behavior():
             for block in self.blocks if blocks is None else blocks:
-                x = _call(block, x, training)
+                x = keras_compat.call(block, x, training)
         return x
 
-    def record_half(self, block: Any, x: Any) -> Any:
-        """Runs the first half of the words through a block; what it needs for the second."""
-        with _keras_of_tf2():
+    def forward_first_half(self, block: Layer, x: Tensor) -> Structure:
+        """Run the first half of the words through a block; return what the second half needs."""
+        with keras_compat.tf2_behavior():
             return block.record_first_half(x)
 
-    def forward_half(self, block: Any, recorded: Any) -> Any:
-        """The second half of the words, in training mode, from what `record_half` returned."""
-        with _keras_of_tf2():
+    def forward_second_half(self, block: Layer, recorded: Structure) -> Tensor:
+        """Run the second half of the words, in training mode, on what the first half returned."""
+        with keras_compat.tf2_behavior():
             return block.call_second_half(recorded, training=True)
 
-    def layers_of(self, kind: Any) -> list[Any]:
-        """All layers of a class, however deep in the blocks."""
+    def layers_of(self, kind: type) -> list[Layer]:
+        """Return all layers of a class, however deep in the blocks."""
         return [x for b in self.blocks for x in (b, *b.submodules) if isinstance(x, kind)]
 
     @contextlib.contextmanager
     def batch_statistics(self, static_only: bool = False) -> Iterator[None]:
-        """Makes batch norm use the statistics of its batch, whatever the mode of a forward pass.
+        """Make batch norm use the statistics of its batch, whatever the mode of a forward pass.
 
         Static batch norm has no other statistics while training.
         """
         layers = self.layers_of(tf.keras.layers.BatchNormalization)
         if static_only:
             layers = [layer for layer in layers if normalization.is_static(layer)]
-        for layer in layers:
-            layer.call = functools.partial(_call_in_training, layer)
-        try:
+        with keras_compat.replaced_calls(layers, keras_compat.training_call):
             yield
-        finally:
-            for layer in layers:
-                del layer.call
 
-    def assign(self, weights: Any) -> None:
-        """Sets all variables from a `ModelWeights` of tensors."""
+    def assign(self, weights: Weights) -> None:
+        """Set all variables from a `ModelWeights` of tensors."""
         for variable, value in zip(self.trainable, weights.trainable):
             variable.assign(value, read_value=False)
         for variable, value in zip(self.statistics, weights.non_trainable):
             variable.assign(value, read_value=False)
 
-    def set_seed(self, seed: Any) -> None:
-        """Determines what random layers and the augmentation draw until the next call."""
+    def set_seed(self, seed: Tensor) -> None:
+        """Determine what random layers and the augmentation draw until the next call."""
         self._step_seed.assign(seed, read_value=False)
 
-    def step_seed(self) -> Any:
-        """What `set_seed` set, int32 [2]; it is called for every step if `is_random`."""
+    def step_seed(self) -> Tensor:
+        """Return what `set_seed` set, int32 [2]; it is called for every step if `is_random`."""
         return self._step_seed.read_value()
 
-    def augment(self, x: Any) -> Any:
-        """A batch of examples as clients hold them, changed at random if the spec says so."""
-        return self.spec.augment(x, self.step_seed()) if self.spec.augment else x
-
-    def losses(self, y: Any, logits: Any) -> Any:
-        """Loss of each example: labels int32 [n], logits -> float32 [n]."""
+    def losses(self, y: Tensor, logits: Tensor) -> Tensor:
+        """Return the loss of each example: labels int32 [n], logits -> float32 [n]."""
         fitting = "binary" if logits.shape[-1] == 1 else "categorical"
         return objectives.LOSSES[self.spec.loss or fitting](y, logits)
 
-    def metrics(self, y: Any, logits: Any) -> list[Any]:
-        """The spec's metrics of each example, float32 [n] each."""
+    def metrics(self, y: Tensor, logits: Tensor) -> list[Tensor]:
+        """Return the spec's metrics of each example, float32 [n] each."""
         return [objectives.METRICS[name](y, logits) for name in self.spec.metrics]
 
 
-def _call_in_training(layer: Any, x: Any, *unused: Any, **ignored: Any) -> Any:
-    return type(layer).call(layer, x, training=True)
-
-
-def _call(layer: Any, x: Any, training: bool) -> Any:
-    takes_training = "training" in inspect.signature(layer.call).parameters
-    return layer(x, training=training) if takes_training else layer(x)
-
-
-def _described(model: Model) -> tuple[list[Any], list[Any]]:
-    """(Name, dtype, shape) of the model's trainable and of its non-trainable variables."""
+def _described(model: Model) -> tuple[Description, Description]:
     trainable, statistics = (
         [(v.name.split(":")[0], v.dtype, v.shape) for v in variables]
         for variables in (model.trainable, model.statistics)
     )
     return trainable, statistics
-
-
-@contextlib.contextmanager
-def _keras_of_tf2() -> Iterator[None]:
-    """Makes Keras behave as in TF 2 while TFF traces.
-
-    In the plain graphs that TFF traces, Keras takes itself to be in TF 1: it swaps the base
-    classes of all layers, so that models made before or outside stop working, rules out cuDNN
-    LSTMs, and builds twice as many operations. What it asks is this one function.
-
-    Recurrent layers then cache their variables, which TF 2 does in graphs only: they would never
-    see what is assigned to them. And their loops have 32 steps in flight: gradients of kernels, a
-    megabyte each in an LSTM of 256 units, pile up before they are added.
-    """
-    from keras.src import backend
-    from keras.src.layers.rnn import rnn_utils
-
-    compat = backend.tf.compat.v1
-    asked = compat.executing_eagerly_outside_functions, rnn_utils.caching_device
-    while_loop = compat.while_loop
-    compat.executing_eagerly_outside_functions = lambda: True
-    rnn_utils.caching_device = lambda cell: None
-    compat.while_loop = lambda **given: while_loop(**{**given, "parallel_iterations": 1})
-    try:
-        yield
-    finally:
-        compat.executing_eagerly_outside_functions, rnn_utils.caching_device = asked
-        compat.while_loop = while_loop
-
-
-class _Seeds(random.Random):
-    """Keras asks for an integer up to the float 1e9, which Python has deprecated."""
-
-    def randint(self, a: float, b: float) -> int:
-        return super().randint(int(a), int(b))
-
-
-@contextlib.contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Makes Keras's initialisers draw from `seed`, leaving the caller's randomness alone."""
-    from keras.src import backend
-
-    generator = getattr(backend._SEED_GENERATOR, "generator", None)
-    backend._SEED_GENERATOR.generator = _Seeds(seed)
-    try:
-        yield
-    finally:
-        backend._SEED_GENERATOR.generator = generator
-
-
-def _use_stateless_randomness(blocks: Sequence[Any], seed: Any) -> bool:
-    """Makes random layers (dropout, noise) draw as a function of the variable `seed`.
-
-    Returns whether there are any.
-
-    Keras draws from kernels that keep a state, so a result would depend on which clients ran
-    before on the same instance of the graph, and a resumed run could not repeat it.
-    """
-    from keras.src import backend
-
-    class StatelessGenerator(backend.RandomGenerator):
-        def __init__(self, salt: int) -> None:
-            super().__init__(seed=salt, rng_type="stateless")
-
-        def make_seed_for_stateless_op(self) -> Any:
-            return tf.random.experimental.stateless_fold_in(seed.read_value(), self._seed)
-
-    layers = (module for block in blocks for module in block.submodules)
-    random_layers = [x for x in [*blocks, *layers] if hasattr(x, "_random_generator")]
-    for salt, layer in enumerate(random_layers):
-        layer._random_generator = StatelessGenerator(salt)
-    return bool(random_layers)

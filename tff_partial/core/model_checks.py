@@ -6,23 +6,29 @@ Every check is made once, when a `ModelSpec` is built, in a graph that is thrown
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Sequence
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Callable
 
 import numpy as np
 
+from tff_partial.core import keras_compat
 from tff_partial.core.lazy import tf
+from tff_partial.core.types import Array, KerasModel, Layer, Tensor, Variable
+
+if TYPE_CHECKING:
+    from tff_partial.core.model import Model
 
 _BATCH = 3
 _TERMS = ("_regularizer", "_constraint")
 _WAY_OUT = "wrap it as one block, tf.keras.Sequential([model])"
 
 
-def is_chain(keras_model: Any) -> bool:
-    """Whether it calls its layers one after the other by its very class.
+def is_chain(keras_model: KerasModel) -> bool:
+    """Return whether a model calls its layers one after the other by its very class.
 
     Raises:
-      ValueError: If it is no Keras model.
+      ValueError: If it is not a Keras model.
     """
     if not isinstance(keras_model, tf.keras.Model):
         raise ValueError(
@@ -32,8 +38,8 @@ def is_chain(keras_model: Any) -> bool:
     return isinstance(keras_model, sequential) and type(keras_model).call is sequential.call
 
 
-def check_listed_once(keras_model: Any) -> None:
-    """Raises a ValueError if a Sequential, at any depth, lists a layer twice.
+def check_listed_once(keras_model: KerasModel) -> None:
+    """Raise a ValueError if a Sequential, at any depth, lists a layer twice.
 
     Unless its first layer has an input shape, Keras leaves the second out without a word.
     """
@@ -52,8 +58,8 @@ def check_listed_once(keras_model: Any) -> None:
             )
 
 
-def check_layers(keras_model: Any) -> None:
-    """Raises a ValueError if a layer has terms that local training leaves out.
+def check_layers(keras_model: KerasModel) -> None:
+    """Raise a ValueError if a layer has terms that local training leaves out.
 
     These are regularisers, constraints and losses that it adds itself.
     """
@@ -72,9 +78,9 @@ def check_layers(keras_model: Any) -> None:
             )
 
 
-def check_shared(blocks: Sequence[Any]) -> None:
-    """Raises a ValueError if two blocks have a variable in common, which would train twice."""
-    owners: dict[int, Any] = {}
+def check_shared(blocks: Sequence[Layer]) -> None:
+    """Raise a ValueError if two blocks have a variable in common, which would train twice."""
+    owners: dict[int, Layer] = {}
     for block in blocks:
         for variable in block.variables:
             other = owners.setdefault(id(variable), block)
@@ -86,70 +92,79 @@ def check_shared(blocks: Sequence[Any]) -> None:
 
 
 def check_chain(
-    keras_model: Any,
-    variables: Sequence[Any],
-    inputs: Any,
-    forward: Callable[[Any, bool], Any],
-    chain: Callable[[Any, bool], Any],
-) -> None:
-    """Raises a ValueError unless the blocks in a row compute what the model computes.
+    keras_model: KerasModel, inputs: Tensor, create_model: Callable[[KerasModel], Model]
+) -> Model:
+    """Return the model as blocks; raise a ValueError unless these in a row compute the same.
 
     Both are run on the same random batch with the same random weights, in inference and in training
     mode. To be called in a graph of its own, whose variables it sets.
 
     Args:
       keras_model: The model.
-      variables: Those of its blocks.
       inputs: A batch for the first block.
-      forward: (Inputs, training) -> what the model makes of it.
-      chain: (Inputs, training) -> what the blocks make of it, one after the other.
+      create_model: The Keras model -> its blocks.
     """
-    unlisted = {id(v) for v in keras_model.variables} - {id(v) for v in variables}
-    if unlisted:
-        raise refused(keras_model, "it has variables that belong to none of its layers")
-    assigned = [v.assign(v + _noise(v, seed)) for seed, v in enumerate(variables) if _is_float(v)]
-
-    @tf.function
-    def outputs(x: Any) -> Any:
-        # Inference first: a call in training mode may move the statistics.
-        return [[run(x, training) for run in (forward, chain)] for training in (False, True)]
-
+    # Called first: its layers have the shapes then that it means them to have.
+    keras_compat.call(keras_model, inputs, training=False)
     try:
-        found = outputs(inputs)
-        with tf.compat.v1.Session() as session:
-            session.run(tf.compat.v1.global_variables_initializer())
-            session.run(assigned)
-            by_mode = session.run(found)
-    except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
-        raise refused(keras_model, "its layers cannot be called so") from error
+        model = create_model(keras_model)
+    except (ValueError, TypeError) as error:
+        raise _refused(keras_model, "its layers cannot be called so") from error
+    if {id(v) for v in keras_model.variables} - {id(v) for v in _variables(model)}:
+        raise _refused(keras_model, "it has variables that belong to none of its layers")
+    by_mode = _run_both(keras_model, model, inputs)
     for mode, (expected, actual) in zip(("inference", "training"), by_mode):
         if not _is_same(expected, actual):
-            raise refused(
-                keras_model, f"in {mode} mode they compute {_described(actual, expected)}"
-            )
+            difference = _described(actual, expected)
+            raise _refused(keras_model, f"in {mode} mode they compute {difference}")
+    return model
 
 
-def refused(keras_model: Any, why: str) -> ValueError:
-    """The error of a model whose layers in a row are another model."""
+def _variables(model: Model) -> list[Variable]:
+    return [*model.trainable, *model.statistics]
+
+
+def _run_both(keras_model: KerasModel, model: Model, inputs: Tensor) -> list[list[Array]]:
+    """Return the outputs [inference, training][model, its blocks] with random weights."""
+    variables = [v for v in _variables(model) if v.dtype.is_floating]
+    noisy = [v.assign(v + _noise(v, seed)) for seed, v in enumerate(variables)]
+    whole = functools.partial(keras_compat.call, keras_model)
+
+    @tf.function
+    def outputs(x: Tensor) -> list[list[Tensor]]:
+        # Inference first: a call in training mode may move the statistics.
+        return [[whole(x, mode), model.forward(x, mode)] for mode in (False, True)]
+
+    try:
+        by_mode = outputs(inputs)
+        with tf.compat.v1.Session() as session:
+            session.run(tf.compat.v1.global_variables_initializer())
+            session.run(noisy)
+            return session.run(by_mode)
+    except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
+        raise _refused(keras_model, "its layers cannot be called so") from error
+
+
+def _refused(keras_model: KerasModel, why: str) -> ValueError:
+    """Return the error of a model whose layers in a row are another model."""
     return ValueError(
         "a model's layers, one after the other, must compute what the model computes; "
         f"{_WAY_OUT}. Received: model={keras_model.name!r}: {why}"
     )
 
 
-def random_batch(shape: Sequence[int], dtype: str) -> Any:
-    """A few examples; integers are 0 and 1, which every vocabulary has."""
+def random_batch(shape: Sequence[int], dtype: str) -> Tensor:
+    """Return a few examples; integers are 0 and 1, which every vocabulary has."""
     rng, size = np.random.default_rng(0), (_BATCH, *shape)
     is_float = np.issubdtype(np.dtype(dtype), np.floating)
     return tf.constant(rng.normal(size=size) if is_float else rng.integers(0, 2, size), dtype)
 
 
-def _is_float(variable: Any) -> bool:
-    return variable.dtype.is_floating
+def _noise(variable: Variable, seed: int) -> Tensor:
+    """Return random numbers of a variable's shape; variances stay positive.
 
-
-def _noise(variable: Any, seed: int) -> Any:
-    """So that nothing is hidden by a weight that starts as 0 or 1; variances stay positive."""
+    With them nothing is hidden by a weight that starts as 0 or 1.
+    """
     shape, low, high = variable.shape, 0.1, 0.5
     if len(shape) > 1:
         high = 1 / np.sqrt(np.prod(shape[:-1]))
@@ -157,14 +172,14 @@ def _noise(variable: Any, seed: int) -> Any:
     return tf.random.stateless_uniform(shape, (seed, 0), low, high, variable.dtype)
 
 
-def _is_same(expected: np.ndarray, actual: np.ndarray) -> bool:
+def _is_same(expected: Array, actual: Array) -> bool:
     if expected.shape != actual.shape:
         return False
     atol = 1e-5 * np.abs(expected).max()
     return np.allclose(actual, expected, rtol=1e-4, atol=atol, equal_nan=True)
 
 
-def _described(actual: np.ndarray, expected: np.ndarray) -> str:
+def _described(actual: Array, expected: Array) -> str:
     if actual.shape != expected.shape:
         return (
             f"{list(actual.shape[1:])} values for an example instead of {list(expected.shape[1:])}"

@@ -10,23 +10,23 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from tff_partial.core.lazy import tf
+from tff_partial.core.types import Layer, Structure
 
 
-def is_static(layer: Any) -> bool:
-    """Returns whether a layer is a static batch normalisation."""
+def is_static(layer: Layer) -> bool:
+    """Return whether a layer is a static batch normalisation."""
     return isinstance(layer, tf.keras.layers.BatchNormalization) and hasattr(layer, "observe")
 
 
 @contextlib.contextmanager
-def observe_batches(layers: Sequence[Any]) -> Iterator[list[Any]]:
-    """Makes the layers normalise by batch and record its statistics in the list it yields.
+def observe_batches(layers: Sequence[Layer]) -> Iterator[list[Structure]]:
+    """Make the layers normalise by batch; yield a list that receives the batches' statistics.
 
     The list holds, in the order of `layers`, (mean, biased variance) of each layer's last call.
     """
-    statistics: list[Any] = [None] * len(layers)
+    statistics: list[Structure] = [None] * len(layers)
     try:
         for index, layer in enumerate(layers):
             layer.observe = functools.partial(statistics.__setitem__, index)

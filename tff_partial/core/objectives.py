@@ -6,13 +6,15 @@ A task names its own; what is reported is their mean over the examples.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Optional
 
+from tff_partial.core import checks
 from tff_partial.core.lazy import tf
+from tff_partial.core.types import Tensor
 
 
-def categorical(labels: Any, logits: Any) -> Any:
-    """Cross-entropy of the softmax; logits [n, classes]."""
+def categorical(labels: Tensor, logits: Tensor) -> Tensor:
+    """Return the cross-entropy of the softmax of logits [n, classes]."""
     if logits.shape[-1] < 2:
         raise ValueError(
             "a categorical loss must have a logit for each class. Received: 1 logit an example"
@@ -20,8 +22,8 @@ def categorical(labels: Any, logits: Any) -> Any:
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
 
-def binary(labels: Any, logits: Any) -> Any:
-    """Cross-entropy of the sigmoid; logits [n, 1]."""
+def binary(labels: Tensor, logits: Tensor) -> Tensor:
+    """Return the cross-entropy of the sigmoid of logits [n, 1]."""
     if logits.shape[-1] != 1:
         raise ValueError(
             f"a binary loss must have one logit. Received: {logits.shape[-1]} logits an example"
@@ -30,8 +32,8 @@ def binary(labels: Any, logits: Any) -> Any:
     return tf.nn.sigmoid_cross_entropy_with_logits(labels, tf.squeeze(logits, -1))
 
 
-def accuracy(labels: Any, logits: Any) -> Any:
-    """1 where the likeliest class is the label; one logit stands for two classes."""
+def accuracy(labels: Tensor, logits: Tensor) -> Tensor:
+    """Return 1 where the likeliest class is the label; one logit stands for two classes."""
     if logits.shape[-1] == 1:
         predicted = tf.cast(tf.squeeze(logits, -1) > 0, tf.int32)
     else:
@@ -40,8 +42,8 @@ def accuracy(labels: Any, logits: Any) -> Any:
     return tf.cast(tf.equal(predicted, labels), tf.float32)
 
 
-def top5_accuracy(labels: Any, logits: Any) -> Any:
-    """1 where the label is among the five likeliest classes."""
+def top5_accuracy(labels: Tensor, logits: Tensor) -> Tensor:
+    """Return 1 where the label is among the five likeliest classes."""
     return tf.cast(tf.math.in_top_k(labels, logits, 5), tf.float32)
 
 
@@ -50,9 +52,9 @@ METRICS = {"accuracy": accuracy, "top5_accuracy": top5_accuracy}
 
 
 def check(loss: Optional[str], metrics: Sequence[str]) -> None:
-    """Raises a ValueError unless loss (None: the one that fits) and metrics are known names."""
-    if loss is not None and loss not in LOSSES:
-        raise ValueError(f"loss must be one of {sorted(LOSSES)}. Received: loss={loss!r}")
+    """Raise a ValueError unless loss (None: the one that fits) and metrics are known names."""
+    if loss is not None:
+        checks.one_of("loss", loss, LOSSES)
     known = set(metrics) <= set(METRICS) and len(set(metrics)) == len(metrics)
     if not known or "accuracy" not in metrics:
         raise ValueError(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional, Union
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model
+from tff_partial.core.types import Array, Record, Structure, Tensor, Variable
+
+# Gradients of the mean loss of a batch; the loss and the logits of each example.
+Backprop = tuple[list[Tensor], Tensor, Tensor]
 
 
-def gather(inputs: Any, indices: Any) -> Any:
-    """The examples of a batch, from one tensor or a structure of tensors [n, ...]."""
+def gather(inputs: Structure, indices: Tensor) -> Structure:
+    """Return the examples of a batch, from one tensor or a structure of tensors [n, ...]."""
     return tf.nest.map_structure(lambda tensor: tf.gather(tensor, indices), inputs)
 
 
@@ -22,24 +26,25 @@ class Part(NamedTuple):
       forward: A batch of what `batch` returned -> logits, in training mode.
       prepare: The client's record -> what batches are gathered from, once a round.
       batch: (What `prepare` returned, indices) -> the examples of a step.
-      share: Variable -> its share in the mean, 1 or an array that multiplies its last axis.
+      weight: Variable -> factor of its weight in the mean over clients: 1, or an array that
+        multiplies its last axis.
       backprop: (A batch, labels) -> gradients, losses and logits, where they are not those of
         `forward`.
     """
 
-    variables: tuple[Any, ...]
-    statistics: tuple[Any, ...]
-    forward: Callable[[Any], Any]
-    prepare: Callable[[Any], Any] = lambda record: record["x"]
-    batch: Callable[[Any, Any], Any] = gather
-    share: Callable[[Any], Any] = lambda variable: 1.0
-    backprop: Optional[Callable[[Any, Any], tuple[list[Any], Any, Any]]] = None
+    variables: tuple[Variable, ...]
+    statistics: tuple[Variable, ...]
+    forward: Callable[[Structure], Tensor]
+    prepare: Callable[[Record], Structure] = lambda record: record["x"]
+    batch: Callable[[Structure, Tensor], Structure] = gather
+    weight: Callable[[Variable], Union[float, Array]] = lambda variable: 1.0
+    backprop: Optional[Callable[[Structure, Tensor], Backprop]] = None
 
 
 def everything(model: Model) -> Part:
-    """The whole model, trained on the examples themselves."""
+    """Return the whole model, trained on the examples themselves."""
 
-    def forward(x: Any) -> Any:
+    def forward(x: Tensor) -> Tensor:
         return model.forward(model.preprocess(model.augment(x)), training=True)
 
     return Part(tuple(model.trainable), tuple(model.statistics), forward)

@@ -13,12 +13,13 @@ do so at round + k/K, step = 1/K: decay, changes and warm-up may lie within a ro
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Union
+from typing import Union
 
-from tff_partial.core import finite
+from tff_partial.core import checks
 from tff_partial.core.lazy import tf
+from tff_partial.core.types import Tensor
 
-# The smallest normal float32; a smaller rate is 0 on some processors.
+# The smallest normal float32; a smaller learning rate is 0 on some processors.
 SMALLEST = 2.0**-126
 
 
@@ -40,16 +41,16 @@ class Schedule:
 
     def __post_init__(self) -> None:
         values = [self.initial, self.decay, *(value for _, value in self.changes)]
-        if not all(SMALLEST <= value <= finite.LARGEST for value in values):
+        if not all(SMALLEST <= value <= checks.LARGEST for value in values):
             raise ValueError(f"a schedule must have positive float32 values. Received: {self}")
-        if not 0 <= self.warm_up <= finite.LARGEST:
+        if not 0 <= self.warm_up <= checks.LARGEST:
             raise ValueError(f"a schedule's warm-up must not be negative. Received: {self}")
         rounds = [0.0, *(at for at, _ in self.changes)]
         if any(later <= earlier for earlier, later in zip(rounds, rounds[1:])):
             raise ValueError(f"a schedule's rounds must be ascending. Received: {self}")
 
-    def __call__(self, round_num: Any, step: float = 1.0) -> Any:
-        """The value in a round, as a float32 scalar tensor (`round_num` may be one too)."""
+    def __call__(self, round_num: Union[Tensor, float], step: float = 1.0) -> Tensor:
+        """Return the value in a round, a float32 scalar."""
         start, value = tf.constant(0.0), tf.constant(self.initial, tf.float32)
         round_num = tf.cast(round_num, tf.float32)
         for at, changed in self.changes:
@@ -61,10 +62,10 @@ class Schedule:
 
 
 def create(value: Union[Schedule, float, str]) -> Schedule:
-    """Returns a schedule from a schedule, a number or its text form.
+    """Return a schedule from a schedule, a number or its text form.
 
     Raises:
-      ValueError: If the text is none, or a value is not positive.
+      ValueError: If the text is not a schedule, or a value is not positive.
     """
     if isinstance(value, Schedule):
         return value

@@ -6,7 +6,7 @@ They are for annotations. Importing this module imports neither TensorFlow nor T
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Callable, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 from typing_extensions import TypeAlias
@@ -25,6 +25,9 @@ KerasModel: TypeAlias = "tf.keras.Model"
 Layer: TypeAlias = "tf.keras.layers.Layer"
 """A Keras layer; a block of a model is one."""
 
+LayerConfig: TypeAlias = dict[str, Any]
+"""What `Layer.get_config` returns."""
+
 Record: TypeAlias = Mapping[str, Tensor]
 """A client's data as a process receives it (`core.client_data`)."""
 
@@ -35,6 +38,9 @@ Weights: TypeAlias = "tff.learning.models.ModelWeights"
 ServerState: TypeAlias = "tff.learning.templates.LearningAlgorithmState"
 LearningProcess: TypeAlias = "tff.learning.templates.LearningProcess"
 FinalizerProcess: TypeAlias = "tff.learning.templates.FinalizerProcess"
+ClientResult: TypeAlias = "tff.learning.templates.ClientResult"
+"""What a client sends: `update` (its delta) and `update_weight`."""
+
 Computation: TypeAlias = "tff.Computation"
 TffType: TypeAlias = "tff.Type"
 Federated: TypeAlias = "tff.Value"
@@ -44,6 +50,3 @@ Metrics: TypeAlias = Mapping[str, Tensor]
 Cell: TypeAlias = Union[str, int, float, None]
 Row: TypeAlias = Mapping[str, Cell]
 """A row of metrics.csv: column -> value; empty text where a round has none."""
-
-LossFn: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""(labels [n], logits) -> loss of each example [n]."""

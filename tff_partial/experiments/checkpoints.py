@@ -22,7 +22,6 @@ import tqdm
 import tree
 
 from tff_partial.core.lazy import tf
-from tff_partial.results.metrics_file import CheckpointError
 from tff_partial.system import files
 
 FORMAT = 1
@@ -32,6 +31,10 @@ NO_CLIENT_FILES = np.zeros([0, 3], np.int64)
 _NAME = re.compile(r"round_(\d+)\.npz")
 _OLD_NAME = re.compile(r"round_\d+")
 _STATE = "state/"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that a run cannot resume from."""
 
 
 class Restored(NamedTuple):

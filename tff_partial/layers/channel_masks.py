@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model
+from tff_partial.core.types import Array, Layer, Variable
 
 _GATES = {"LSTMCell": 4, "GRUCell": 3}
 
 
-def masks(model: Model, share: float) -> dict[int, np.ndarray]:
-    """id(variable) -> 1.0 for each channel of its last axis that is shared, else 0.0."""
+def masks(model: Model, share: float) -> dict[int, Array]:
+    """Return id(variable) -> 1.0 for each channel of its last axis that is shared, else 0.0."""
     gates = {
         id(variable): count
         for kind, count in _GATES.items()
         for cell in model.layers_of(getattr(tf.keras.layers, kind))
         for variable in cell.variables
     }
-    whole = {id(variable) for variable in last_layer(model.blocks).variables}
+    whole = {id(variable) for variable in _last_layer(model.blocks).variables}
     return {
         id(v): _mask(v, 1.0 if id(v) in whole else share, gates.get(id(v), 1))
         for v in (*model.trainable, *model.statistics)
@@ -35,22 +35,22 @@ def masks(model: Model, share: float) -> dict[int, np.ndarray]:
 
 
 def count(model: Model, share: float) -> int:
-    """How many numbers a client sends that shares this much."""
-    found = masks(model, share)
+    """Return how many numbers a client sends that shares this much."""
+    shared = masks(model, share)
     return sum(
-        int(found[id(v)].sum()) * math.prod(v.shape[:-1])
+        int(shared[id(v)].sum()) * math.prod(v.shape[:-1])
         for v in (*model.trainable, *model.statistics)
     )
 
 
-def last_layer(layers: Sequence[Any]) -> Any:
-    """The last layer that has variables; inside of a model, the last of its layers."""
+def _last_layer(layers: Sequence[Layer]) -> Layer:
+    """Return the last layer that has variables; inside of a model, the last of its layers."""
     last = next(layer for layer in reversed(layers) if layer.variables)
     inner = [layer for layer in getattr(last, "layers", ()) if layer.variables]
-    return last_layer(inner) if inner else last
+    return _last_layer(inner) if inner else last
 
 
-def _mask(variable: Any, share: float, gates: int) -> np.ndarray:
+def _mask(variable: Variable, share: float, gates: int) -> Array:
     if not variable.shape.rank:
         return np.ones([], np.float32)
     channels = variable.shape[-1] // gates

@@ -11,12 +11,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any, Callable
+from typing import Callable
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Cut, Model
 from tff_partial.core.part import Part, everything
+from tff_partial.core.types import Layer, Structure, Tensor
 from tff_partial.layers import recorded as recording
 
 
@@ -28,7 +30,7 @@ def recorded(
     statistics: str = "moving",
     folder: str = "",
 ) -> Part:
-    """The blocks after the cut, trained on activations that are recorded once a round.
+    """Return the blocks after the cut, trained on activations that are recorded once a round.
 
     Args:
       model: The model.
@@ -36,33 +38,33 @@ def recorded(
       steps: Ranges of the blocks before the cut, each a step of the forward pass.
       batch_size: Examples at a time in that pass.
       statistics: Batch norm before the cut uses `moving` statistics or those of the `batch`.
-      folder: Where the record is spilled to; in memory if empty.
+      folder: Where the recorded activations are spilled to; in memory if empty.
     """
     if not cut.blocks and not cut.half:
         return everything(model)
     tail = model.blocks[cut.blocks :]
     recorder = recording.Recorder(model, cut, steps, batch_size, statistics)
 
-    def forward(x: Any) -> Any:
+    def forward(x: Structure) -> Tensor:
         if cut.half:
-            x = model.forward_half(tail[0], x)
+            x = model.forward_second_half(tail[0], x)
             return model.forward(x, training=True, blocks=tail[1:])
         return model.forward(x, training=True, blocks=tail)
 
     part = _of_blocks(tail, forward)
     if not folder:
-        return part._replace(prepare=lambda record: recording.in_memory(recorder, record))
+        return part._replace(prepare=functools.partial(recording.in_memory, recorder))
     disk = recording.Disk(recorder, folder)
     return part._replace(prepare=disk.write, batch=disk.read)
 
 
 def stopped(model: Model, cut: Cut) -> Part:
-    """The blocks after the cut; the forward pass of a step runs through the whole model."""
+    """Return the blocks after the cut; a step's forward pass runs through the whole model."""
     if not cut.blocks:
         return everything(model)
     head, tail = model.blocks[: cut.blocks], model.blocks[cut.blocks :]
 
-    def forward(x: Any) -> Any:
+    def forward(x: Tensor) -> Tensor:
         x = model.forward(model.preprocess(model.augment(x)), training=True, blocks=head)
         return model.forward(tf.stop_gradient(x), training=True, blocks=tail)
 
@@ -70,13 +72,12 @@ def stopped(model: Model, cut: Cut) -> Part:
 
 
 def leading(model: Model, removed: int) -> Part:
-    """All but the last `removed` blocks, trained through the whole model."""
-    whole = everything(model)
+    """Return all but the last `removed` blocks, trained through the whole model."""
     kept = model.blocks[: len(model.blocks) - removed]
-    return _of_blocks(kept, whole.forward)
+    return _of_blocks(kept, everything(model).forward)
 
 
-def _of_blocks(blocks: Sequence[Any], forward: Callable[[Any], Any]) -> Part:
+def _of_blocks(blocks: Sequence[Layer], forward: Callable[[Structure], Tensor]) -> Part:
     return Part(
         tuple(v for block in blocks for v in block.trainable_variables),
         tuple(v for block in blocks for v in block.non_trainable_variables),

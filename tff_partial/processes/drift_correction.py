@@ -17,7 +17,7 @@ from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Structure
 from tff_partial.core.vectors import Vector
 from tff_partial.processes import stateful
-from tff_partial.processes.stateful import Client, Server, Update
+from tff_partial.processes.stateful_rules import Client, Server, Update
 from tff_partial.tiers import Tier
 
 
@@ -43,7 +43,7 @@ def train(client: Client, start: Vector) -> Update:
     last = client.state["model"]
     # alpha is the pull, so the slope moves along with w.
     y, slope = client.train(start, l_i + ((1 - mu) * c if mu else c))
-    gradient = summed = (start - y) / (client.steps * client.rate(client.round_num))
+    gradient = summed = (start - y) / (client.steps * client.learning_rate(client.round_num))
     variate = Vector(())
     if mu:
         difference = c - client.state["variate"]

@@ -13,7 +13,7 @@ from typing import Callable
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Structure
 from tff_partial.core.vectors import Vector, choose
-from tff_partial.processes.stateful import Client
+from tff_partial.processes.stateful_rules import Client
 
 _NEVER = -2
 
@@ -31,8 +31,9 @@ def nothing(x: Vector) -> Structure:
 
 def fused_start(client: Client, stored: Structure, alpha: float) -> Vector:
     """Return the model that a client starts from."""
-    ratio = client.rate(client.round_num) / client.rate(client.round_num - 1)
-    fuses = tf.logical_and(client.selected, tf.equal(stored["round"], client.round_num - 1))
+    eta, round_num = client.learning_rate, client.round_num
+    ratio = eta(round_num) / eta(round_num - 1)
+    fuses = tf.logical_and(client.selected, tf.equal(stored["round"], round_num - 1))
     fused = client.weights + (alpha * ratio) * stored["update"]
     return choose(fuses, fused, client.weights)
 

@@ -24,7 +24,7 @@ from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import LearningProcess, Metrics, Record, Structure, Tensor, Weights
 from tff_partial.layers import parts
-from tff_partial.processes import distillation, learning
+from tff_partial.processes import client_work, distillation, learning
 from tff_partial.submodels import groups, narrowing, selection, slicing
 from tff_partial.submodels.groups import Channels
 from tff_partial.tiers import Tier, as_tiers
@@ -140,8 +140,8 @@ def _client_fn(
     params: SubmodelParams,
     by_class: bool,
 ) -> learning.ClientFn:
-    local = params.local
-    train = local_training.build(model, part, local)
+    train = local_training.build(model, part, params.local)
+    learning_rate = params.local.schedule()
     whole = [k == g.size for k, g in zip(submodel.sizes, channels.groups)]
 
     def run(weights: Weights, record: Record, round_num: Tensor) -> tuple[Structure, Metrics]:
@@ -149,11 +149,11 @@ def _client_fn(
         chosen = rule(selection.Request(submodel.sizes, weights, record, round_num))
         kept = [None if all_of_it else k for k, all_of_it in zip(chosen, whole)]
         start = slicing.extract(channels, values, kept)
-        sums = train(_weights(start, len(weights.trainable)), record, local.rate(round_num))
+        sums = train(_weights(start, len(weights.trainable)), record, learning_rate(round_num))
         delta = [v - w for v, w in zip([*model.trainable, *model.statistics], start)]
         classes = _present(record["y"], channels.classes) if by_class else None
         update, held = slicing.restore(channels, delta, kept, classes)
-        weight = learning.client_weight(record, params.weighting)
+        weight = client_work.client_weight(record, params.weighting)
         return tff.learning.templates.ClientResult(
             update=_weights(update, len(weights.trainable)),
             update_weight=_weights([weight * h for h in held], len(weights.trainable)),
@@ -172,7 +172,7 @@ def _with_logits(
 
     def run(weights: Weights, record: Record, round_num: Tensor) -> tuple[Structure, Metrics]:
         result, sums = client_fn(weights, record, round_num)
-        weight = learning.client_weight(record, "uniform")
+        weight = client_work.client_weight(record, "uniform")
         return tff.learning.templates.ClientResult(
             update=collections.OrderedDict(weights=result.update, logits=logits()),
             update_weight=collections.OrderedDict(weights=result.update_weight, logits=weight),

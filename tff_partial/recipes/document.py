@@ -31,31 +31,25 @@ def create(
       scale: The share of the paper's setting; 1 is the paper.
     """
     commands = {each.row.id: each.command for each in planned}
+    own = f"python run_experiment.py --recipe={recipe.name}"
     embedded = sorted({each.experiment.task.name for each in planned if each.is_embedded})
     notes = [f"Embedded data stand for {name}, not the real set." for name in embedded]
-    own = f"python run_experiment.py --recipe={recipe.name}"
     return RecipeResults(
         recipe.name,
         recipe.title,
         recipe.paper,
         recipe.kind,
         recipe.metric,
-        tuple(
-            RecipeRow(
-                row.id,
-                row.label,
-                row.columns,
-                commands.get(row.id, own),
-                row.stands_in,
-                row.paper,
-            )
-            for row in rows
-        ),
+        tuple(_row(row, commands.get(row.id, own)) for row in rows),
         scale,
         recipe_scale.RULE if planned else "",
         (*recipe.notes, *notes),
         dict(given),
     )
+
+
+def _row(row: Row, command: str) -> RecipeRow:
+    return RecipeRow(row.id, row.label, row.columns, command, row.stands_in, row.paper)
 
 
 def merged(path: pathlib.Path, document: RecipeResults, recipe: Recipe) -> RecipeResults:

@@ -2,7 +2,7 @@
 
 Rows are written out under `rows`, or they are the combinations of `axes` for which `numbers` has an
 entry; the last axis runs along its lists. Settings of `combinations` apply to rows with all of
-their ids. docs/recipes.md has examples.
+their ids. docs/reproducing.md has examples.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Optional
 
 from tff_partial.results import checks
 from tff_partial.results.checks import Json, fail
-from tff_partial.results.schema import KINDS, Fields, Metric, Published, Target
+from tff_partial.results.schema import KINDS, Fields, Metric, Published, RecipeRow, Target
 
 # Metrics of runs; exact tables and analyses may have others.
 METRICS = (
@@ -33,24 +33,10 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?)(?: ± (\d+(?:\.\d+)?))?")
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
-    """A run for each seed.
+class Row(RecipeRow):
+    """A row with its settings: the flags at the paper's scale."""
 
-    Attributes:
-      id: The name of its folder.
-      label: What tables call it.
-      columns: What is varied -> its value here.
-      settings: Its flags at the paper's scale.
-      paper: What the paper prints.
-      stands_in: Whether its data stand in for the paper's, even if they are real.
-    """
-
-    id: str
-    label: str
-    columns: Mapping[str, str]
-    settings: Fields
-    paper: Published
-    stands_in: bool = False
+    settings: Fields = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,7 +145,7 @@ def _rows(where: str, document: _Document) -> Iterator[Row]:
             fail(place, "have paper", row.id)
         settings = {**document.settings, **row.settings}
         paper = _published(place, row.paper, row.targets, settings)
-        yield Row(row.id, row.label, row.columns, settings, paper, row.stands_in)
+        yield Row(row.id, row.label, row.columns, "", row.stands_in, paper, settings)
 
 
 def _combinations(where: str, document: _Document) -> Iterator[Row]:
@@ -205,7 +191,7 @@ def _combination(where: str, document: _Document, values: Sequence[_Value], cell
     label = ", ".join(value.label for value in values)
     paper = _published(where, cell, targets, settings)
     stands_in = any(value.stands_in for value in values)
-    return Row("-".join(ids), label, columns, settings, paper, stands_in)
+    return Row("-".join(ids), label, columns, "", stands_in, paper, settings)
 
 
 def _published(where: str, cell: Json, targets: Sequence[float], settings: Fields) -> Published:

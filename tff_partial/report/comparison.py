@@ -12,11 +12,12 @@ from tff_partial.results.schema import KINDS, TO_TARGET, Metric, Published
 from tff_partial.results.statistics import Spread
 
 
-def compared(section: Section, metric: Metric) -> Table:
+def compared(section: Section) -> Table:
     """Return ours beside the paper's; a line for each target if there are some."""
+    metric = section.results.metric
     unit = f", {metric.unit}" if metric.unit else ""
     has_targets = any(row.paper.targets for row in section.rows)
-    has_seeds = section.kind != "exact"
+    has_seeds = section.results.kind != "exact"
     names = cells.varied(section)
     # What is varied is the paper's if ours is smaller or changed. It comes last: on a phone the
     # first columns are those that are seen.
@@ -32,13 +33,14 @@ def compared(section: Section, metric: Metric) -> Table:
             line += [cells.seeds(row)] if has_seeds else []
             line += cells.varied_cells(row, names)
             lines.append(Line(row.label, tuple(line), row.is_real))
-    return Table(_caption(section, metric), tuple(heads), tuple(lines))
+    return Table(_caption(section), tuple(heads), tuple(lines))
 
 
-def _caption(section: Section, metric: Metric) -> str:
+def _caption(section: Section) -> str:
+    metric, kind = section.results.metric, section.results.kind
     better = {True: "; higher is better", False: "; lower is better", None: ""}
     scale = "" if section.scale is None else f"; {section.scale_text}"
-    how = "" if section.kind == "runs" else f"; {KINDS[section.kind]}"
+    how = "" if kind == "runs" else f"; {KINDS[kind]}"
     label = metric.label[:1].upper() + metric.label[1:]
     return f"{label}{better[metric.higher_is_better]}{scale}{how}"
 

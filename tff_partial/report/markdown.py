@@ -42,7 +42,7 @@ def part(section: Section) -> str:
     parts = [f"## {escape(section.name)}", _marked(" ".join(section.facts))]
     parts += [_table(table, section) for table in tables.of_section(section)]
     parts += section.remarks
-    parts += ["\n".join(f"- {escape(note)}" for note in section.notes), _commands(section)]
+    parts += ["\n".join(f"- {escape(note)}" for note in section.results.notes), _commands(section)]
     return "\n\n".join(filter(None, parts))
 
 

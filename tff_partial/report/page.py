@@ -88,7 +88,7 @@ def _overview(sections: Sequence[Section]) -> str:
             f"{done} of {len(section.rows)}",
             _text(section.scale_text) or NONE,
             _marked("; ".join(section.data)) or "–",
-            _text(section.paper) or "–",
+            _text(section.results.paper) or "–",
         )
         link = f'<a href="#part-{index}">{_text(section.name)}</a>'
         columns = "".join(f'<td class="text">{cell}</td>' for cell in cells)
@@ -113,7 +113,7 @@ def _mark(section: Section) -> str:
 
 
 def _section(index: int, section: Section, figure: Optional[curves.Figure]) -> str:
-    notes = "".join(f"<li>{_text(note)}</li>" for note in section.notes)
+    notes = "".join(f"<li>{_text(note)}</li>" for note in section.results.notes)
     remarks = [f'<p class="remark">{_with_code(text)}</p>' for text in section.remarks]
     first, *others = [_table(table, section) for table in tables.of_section(section)] or [""]
     return "\n".join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import os
 from collections.abc import Mapping
 from typing import Optional
@@ -10,7 +11,7 @@ from typing import Optional
 from tff_partial.report import commands, runs
 from tff_partial.report.runs import ReportError, Row, Run
 from tff_partial.results import checks
-from tff_partial.results.schema import KINDS, Metric, RecipeResults, RecipeRow
+from tff_partial.results.schema import KINDS, NO_RECIPE, RecipeResults, RecipeRow
 
 RECIPE = "recipe.json"
 
@@ -22,52 +23,29 @@ class Section:
     Attributes:
       title: Its heading.
       rows: The rows of its tables.
-      results: recipe.json; None for single runs.
+      results: recipe.json; `NO_RECIPE` for single runs.
       remarks: Paragraphs below the tables.
     """
 
     title: str
     rows: tuple[Row, ...]
-    results: Optional[RecipeResults] = None
+    results: RecipeResults = NO_RECIPE
     remarks: tuple[str, ...] = ()
 
     @property
-    def recipe(self) -> str:
-        """The name of the recipe; empty for single runs."""
-        return self.results.recipe if self.results else ""
-
-    @property
     def name(self) -> str:
-        return f"{self.recipe}: {self.title}" if self.recipe else self.title
-
-    @property
-    def metric(self) -> Optional[Metric]:
-        """What is compared with the paper; None for single runs."""
-        return self.results.metric if self.results else None
-
-    @property
-    def kind(self) -> str:
-        return self.results.kind if self.results else "runs"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.results.notes if self.results else ()
-
-    @property
-    def paper(self) -> str:
-        """The citation."""
-        return self.results.paper if self.results else ""
+        recipe = self.results.recipe
+        return f"{recipe}: {self.title}" if recipe else self.title
 
     @property
     def scale(self) -> Optional[float]:
         """The share of the paper's setting; None for single runs and exact tables."""
-        return self.results.scale if self.results and self.kind != "exact" else None
+        return None if self.results.kind == "exact" else self.results.scale
 
     @property
     def given(self) -> Mapping[str, str]:
         """Flags that replace what the scale makes of the paper's settings."""
-        given = self.results.given if self.results else {}
-        return {name: commands.text_of(value) for name, value in given.items()}
+        return {name: commands.text_of(value) for name, value in self.results.given.items()}
 
     @property
     def is_papers_setting(self) -> bool:
@@ -85,9 +63,10 @@ class Section:
     @property
     def facts(self) -> tuple[str, ...]:
         """The sentences below the heading."""
+        kind = self.results.kind
         facts = (
-            self.paper,
-            KINDS[self.kind] if self.kind != "runs" else "",
+            self.results.paper,
+            KINDS[kind] if kind != "runs" else "",
             *self._setting(),
             f"data: {'; '.join(self.data)}" if self.data else "",
         )
@@ -95,7 +74,7 @@ class Section:
 
     def _setting(self) -> tuple[str, ...]:
         """Return the scale and what was changed beside it, a sentence each."""
-        if self.results is None or self.scale is None:
+        if self.scale is None:
             return ()
         flags = " ".join(f"--{name}={value}" for name, value in self.given.items())
         if self.scale == 1:
@@ -128,37 +107,26 @@ def read(root: str, folder: str) -> Section:
       ReportError: If recipe.json or a file of its runs is not in the format.
     """
     path = os.path.join(folder, RECIPE)
+    content = runs.read_json(path)
     try:
-        results = checks.parse(RecipeResults, RECIPE, runs.read_json(path))
-    except ReportError:
-        raise
+        results = checks.parse(RecipeResults, RECIPE, content)
     except ValueError as error:
         raise ReportError(f"{error} in {path}") from error
-    return Section(
-        results.title, tuple(_row(root, folder, r, results) for r in results.rows), results
-    )
+    rows = tuple(_row(root, folder, row, results) for row in results.rows)
+    return Section(results.title, rows, results)
 
 
 def _row(root: str, folder: str, row: RecipeRow, results: RecipeResults) -> Row:
-    found = [_checked(run, row, results) for run in _runs(root, os.path.join(folder, row.id))]
-    command = commands.clean(row.command, [root])
-    # Without --seed a command repeats seed 0, and so it does where nothing was run.
-    if any(run.seed for run in found):
-        command = commands.with_seeds(command, found)
-    return Row(row.label, row.columns, command, tuple(found), row.paper)
-
-
-def _runs(root: str, folder: str) -> list[Run]:
     """Read the runs of a row, a folder `seed-<k>` each."""
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    names = sorted((n for n in names if n.startswith("seed-")), key=lambda n: (len(n), n))
-    paths = [os.path.join(folder, name) for name in names]
-    found = [
-        runs.read_run(path, commands.shown_folder(root, path))
-        for path in paths
-        if os.path.isdir(path)
-    ]
-    return [run for run in found if run.settings or run.summary]
+    paths = glob.glob(os.path.join(glob.escape(folder), row.id, "seed-*", ""))
+    paths.sort(key=lambda path: (len(path), path))
+    seeds = [runs.read_run(path, commands.shown_folder(root, path)) for path in paths]
+    seeds = [_checked(run, row, results) for run in seeds if run.settings or run.summary]
+    command = commands.clean(row.command, [root])
+    # Without --seed a command repeats seed 0, and so it does if nothing was run.
+    if any(run.seed for run in seeds):
+        command = commands.with_seeds(command, seeds)
+    return Row(row.label, row.columns, command, tuple(seeds), row.paper)
 
 
 def _checked(run: Run, row: RecipeRow, results: RecipeResults) -> Run:

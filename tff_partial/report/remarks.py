@@ -37,11 +37,9 @@ def add(sections: Sequence[Section], folder: Optional[str]) -> list[Section]:
     Raises:
       ReportError: As `read`.
     """
-    last = {section.recipe: i for i, section in enumerate(sections) if section.recipe}
-    texts = [
-        read(folder, section.recipe) if last.get(section.recipe) == i else ""
-        for i, section in enumerate(sections)
-    ]
+    names = [section.results.recipe for section in sections]
+    last = {name: i for i, name in enumerate(names)}
+    texts = [read(folder, n) if n and last[n] == i else "" for i, n in enumerate(names)]
     return [
         dataclasses.replace(section, remarks=tuple(filter(None, re.split(r"\n\s*\n", text))))
         for section, text in zip(sections, texts)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from tff_partial import tiers
-from tff_partial.results import checks, metrics_file, statistics, text_files
+from tff_partial.results import checks, metrics, statistics, text_files
 from tff_partial.results import summary as summaries
 from tff_partial.results.checks import Json
 from tff_partial.results.schema import Config, Fields, KnownSettings, MetricsRow, Published
@@ -155,7 +155,7 @@ def read_run(path: str, shown: str) -> Run:
                 tiers.parse_drawn(known.capacities)
             if known.tiers:
                 tiers.parse(known.tiers)
-        rows = metrics_file.read(path)
+        rows = metrics.read(path)
         current = _summarize(config.settings, rows) if rows else {}
         similarity = _read_similarity(path)
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -61,14 +61,15 @@ def _single(root: str, folder: str) -> Run:
 
 
 def _order(section: Section) -> tuple[str, float, str]:
-    return section.recipe, -(section.scale or 0.0), str(section.given)
+    return section.results.recipe, -(section.scale or 0.0), str(section.given)
 
 
 def _told_apart(sections: Sequence[Section]) -> list[Section]:
     """Add to the titles of a recipe that was run more than once what its sections differ in."""
     titled = []
     for section in sections:
-        differs = _differences(section, [o for o in sections if o.recipe == section.recipe])
+        recipe = section.results.recipe
+        differs = _differences(section, [o for o in sections if o.results.recipe == recipe])
         title = f"{section.title} ({differs})" if differs else section.title
         titled.append(dataclasses.replace(section, title=title))
     return titled

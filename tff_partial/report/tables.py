@@ -22,7 +22,7 @@ _SIMILARITIES = {"maximum": "largest similarity", "mean": "mean similarity"}
 def of_section(section: Section) -> list[Table]:
     """Return the tables that have something to say of a section."""
     runs = [run for row in section.rows for run in row.runs]
-    tables = [comparison.compared(section, section.metric)] if section.metric else []
+    tables = [comparison.compared(section)] if section.results.recipe else []
     if any(run.similarity for run in runs):
         tables.append(similarity(section))
     if any(run.rows for run in runs):
@@ -63,7 +63,8 @@ def _similarity_lines(row: Row) -> list[Line]:
 
 def costs(section: Section) -> Table:
     """Return the accuracies and, if there is a target, what it took to reach it."""
-    names = [] if section.metric else cells.varied(section)
+    is_recipe = bool(section.results.recipe)
+    names = [] if is_recipe else cells.varied(section)
     runs = [run for row in section.rows for run in row.runs]
     has_target = any(run.target for run in runs)
     has_late = any("clients_late" in run.rows[0] for run in runs if run.rows)
@@ -79,7 +80,7 @@ def costs(section: Section) -> Table:
             line.append(Cell(formats.with_spread(spread, formats.percent, cells.PERCENT)))
         line += _to_target(row) if has_target else []
         line += [Cell(_mean_column(row, "clients_late"))] if has_late else []
-        head = row.label if section.metric else row.short or row.label
+        head = row.label if is_recipe else row.short or row.label
         lines.append(Line(head, (*line, _rounds(row), cells.seeds(row)), row.is_real))
     caption = "Accuracy on test data" + (", and what the target took" if has_target else "")
     return Table(f"{caption}; mean ± standard deviation over seeds", tuple(heads), tuple(lines))

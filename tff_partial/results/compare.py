@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from tff_partial.results import metrics_file
+from tff_partial.results import metrics
 from tff_partial.results.statistics import rounds_to, values
 from tff_partial.results.text_files import ResultsError
 
@@ -22,7 +22,7 @@ def table(folders: Sequence[str], targets: Sequence[float]) -> str:
 
 
 def _line(folder: str, targets: Sequence[float]) -> list[str]:
-    rows = metrics_file.read(folder)
+    rows = metrics.read(folder)
     accuracies = values(rows, "test_accuracy")
     if not accuracies:
         raise ResultsError(f"a run must have an evaluation. Received: {folder}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from typing_extensions import TypeAlias
 
-from tff_partial.results import metrics_file
+from tff_partial.results import metrics
 from tff_partial.results.folder import CONFIG
 from tff_partial.results.schema import Fields, MetricsRow
 from tff_partial.results.text_files import check_regular, read_json
@@ -110,7 +110,7 @@ def read(folder: str) -> Run:
     Raises:
       ValueError: If it holds no run.
     """
-    rows = metrics_file.read(folder)
+    rows = metrics.read(folder)
     try:
         settings = read_json(os.path.join(folder, CONFIG))["settings"]
         is_run = isinstance(settings["data"], str)

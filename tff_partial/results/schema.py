@@ -93,14 +93,7 @@ class Target:
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """What the paper prints for a row, in the metric's unit.
-
-    Attributes:
-      value: The number, or None.
-      spread: What follows the ±, or None.
-      text: The number as it is printed, or words in its place.
-      targets: The numbers of a metric with targets.
-    """
+    """What a paper prints for a row, in the metric's unit: `value ± spread`, or words."""
 
     value: Optional[float] = None
     spread: Optional[float] = None
@@ -110,7 +103,7 @@ class Published:
 
 @dataclasses.dataclass(frozen=True)
 class RecipeRow:
-    """A row of recipe.json; its runs are in the folders `<id>/seed-<k>`.
+    """A row of a recipe; its runs are in the folders `<id>/seed-<k>`.
 
     Attributes:
       id: The name of its folder.
@@ -138,7 +131,7 @@ class RecipeResults:
     """recipe.json: what the runs of a recipe are, beside the folders of its rows.
 
     Attributes:
-      recipe: Its name, such as `embracing/table3`.
+      recipe: Its name, such as `embracing/table3`; empty if it is none.
       title: What the table shows.
       paper: The citation.
       kind: A key of `KINDS`.
@@ -164,5 +157,8 @@ class RecipeResults:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             fail("kind", f"be one of {', '.join(KINDS)}", self.kind)
-        if any(part in ("", ".", "..") for part in self.recipe.split("/")):
+        if self.recipe and any(part in ("", ".", "..") for part in self.recipe.split("/")):
             fail("recipe", "be a name such as paper/table1", self.recipe)
+
+
+NO_RECIPE = RecipeResults("", "", "", "runs", Metric("", ""), ())

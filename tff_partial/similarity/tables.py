@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import TypeAlias
 
-from tff_partial.results import figures, metrics_file, text_files
+from tff_partial.results import figures, metrics, text_files
 from tff_partial.results.checks import Json
 
 # Columns of metrics.csv; the first two end with the name of a block.
@@ -29,7 +29,7 @@ def read(folders: Mapping[str, str], blocks: Sequence[str], local_steps: int) ->
     """
     rows = []
     for scheme, folder in folders.items():
-        for row in metrics_file.read(folder):
+        for row in metrics.read(folder):
             if row.get(CLIENTS) is None:
                 continue
             steps, clients = int(row["round"]) * local_steps, int(row[CLIENTS])
@@ -81,6 +81,7 @@ def plot(path: str, title: str, drawn: figures.Panels) -> None:
     for axes in figure.axes:
         axes.set(title=axes.get_ylabel(), ylabel="maximum SVCCA", ylim=(0, 1.05))
         if len(drawn) == 1:  # lines are blocks: dark at the input, light at the output
+            figure.set_size_inches(7.5, 4.5)
             by_depth = colormaps["viridis"].resampled(len(axes.lines) + 1)
             for i, line in enumerate(axes.lines):
                 line.set_color(by_depth(i))

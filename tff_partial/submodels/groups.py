@@ -11,14 +11,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any, Callable, Optional
+from typing import Callable, Optional
 
+from tff_partial.core import keras_compat
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model, ModelSpec
+from tff_partial.core.types import Layer, Structure, Tensor, Variable
 from tff_partial.submodels import layer_rules
-from tff_partial.submodels.layer_rules import CLASSES, Axis
-
-Axes = tuple[Optional[Axis], ...]
+from tff_partial.submodels.layer_rules import CLASSES, Axes, Axis, Shape
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,14 +55,14 @@ class Channels:
     groups: tuple[Group, ...]
     axes: tuple[Axes, ...]
     outputs: dict[int, Axis]
-    inputs: dict[int, tuple[tuple[Optional[int], ...], Optional[Axis]]]
+    inputs: dict[int, tuple[Shape, Optional[Axis]]]
     classes: int
     scored: tuple[int, ...]
     template: Model
 
 
 def analyse(spec: ModelSpec) -> Channels:
-    """The channel groups of a model, derived once for a `ModelSpec`.
+    """Return the channel groups of a model, derived once for a `ModelSpec`.
 
     Raises:
       ValueError: If a layer cannot be sliced; it is named.
@@ -70,61 +70,59 @@ def analyse(spec: ModelSpec) -> Channels:
     cache = vars(spec)
     if "_channels" not in cache:
         with tf.Graph().as_default():
-            cache["_channels"] = _Analysis(spec.instantiate()).run()
+            cache["_channels"] = Analysis(spec.instantiate()).run()
     return cache["_channels"]
 
 
 def resized(channels: Channels, sizes: Sequence[int]) -> Channels:
-    """The groups of a model that has so many channels of each."""
+    """Return the groups of a model that has so many channels of each."""
     groups = [dataclasses.replace(g, size=k) for g, k in zip(channels.groups, sizes)]
     return dataclasses.replace(channels, groups=tuple(groups))
 
 
-def layers_of(blocks: Sequence[Any]) -> list[Any]:
-    """The layers that do the work, in the same order for every instance of a model."""
-    found: list[Any] = []
+def layers_of(blocks: Sequence[Layer]) -> list[Layer]:
+    """Return the layers that do the work, in the same order for every instance of a model."""
+    layers: list[Layer] = []
     for layer in blocks:
-        found += layers_of(layer_rules.inner(layer)) if _is_container(layer) else [layer]
-    return found
+        layers += layers_of(layer_rules.inner(layer)) if _is_container(layer) else [layer]
+    return layers
 
 
-class _Analysis:
+class Analysis:
     """One forward pass in which every layer says what becomes of the channels."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._parents: list[int] = []
         self._sizes: list[int] = []
-        self._makers: dict[int, list[Any]] = {}
+        self._makers: dict[int, list[Layer]] = {}
         self._whole: set[int] = set()
         self._axes: dict[int, Axes] = {}
-        self._tensors: dict[Any, Optional[Axis]] = {}
-        self._inputs: dict[int, Any] = {}
+        self._tensors: dict[Structure, Optional[Axis]] = {}
+        self._inputs: dict[int, tuple[Shape, Optional[Axis]]] = {}
         self._outputs: dict[int, Optional[Axis]] = {}
 
     def run(self) -> Channels:
-        model = self._model
+        """Run the forward pass; return what the layers say."""
+        model, spec = self._model, self._model.spec
         layers = layers_of(model.blocks)
-        for layer in (*layers, *_containers(model.blocks)):
-            layer.call = self._watched(layer)
-        spec = model.spec
         example = tf.compat.v1.placeholder(spec.input_dtype, [None, *spec.input_shape])
         x = model.preprocess(example)
         self._tensors[x.ref()] = None
-        logits = model.forward(x, training=False)
-        for layer in (*layers, *_containers(model.blocks)):
-            del layer.call
+        watched = [*layers, *_containers(model.blocks)]
+        with keras_compat.replaced_calls(watched, self._watched):
+            logits = model.forward(x, training=False)
         if logits.ref() not in self._tensors:
             raise layer_rules.error(model.blocks[-1], "its output is not that of a Keras layer")
         return self._result(layers, self._tensors[logits.ref()], logits.shape[-1])
 
-    def _watched(self, layer: Any) -> Callable[..., Any]:
+    def _watched(self, layer: Layer) -> Callable[..., Tensor]:
         call, rule = layer.call, layer_rules.rule_of(layer)
         is_container = _is_container(layer)
 
         # Keras reads the signature of `call` when it decides what to pass.
         @functools.wraps(call)
-        def watched(inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        def watched(inputs: Structure, *args: Structure, **kwargs: Structure) -> Tensor:
             axes = [self._axis_of(tensor, layer) for tensor in tf.nest.flatten(inputs)]
             first = tf.nest.flatten(inputs)[0]
             self._inputs[id(layer)] = (tuple(first.shape[1:]), axes[0])
@@ -141,26 +139,26 @@ class _Analysis:
 
         return watched
 
-    def _axis_of(self, tensor: Any, layer: Any) -> Optional[Axis]:
+    def _axis_of(self, tensor: Tensor, layer: Layer) -> Optional[Axis]:
         if tensor.ref() not in self._tensors:
             raise layer_rules.error(layer, "its input is not the output of a Keras layer")
         return self._tensors[tensor.ref()]
 
-    def new(self, layer: Any, size: int) -> Axis:
-        """A group that a layer makes."""
+    def new(self, layer: Layer, size: int) -> Axis:
+        """Return the axis of a new group, which a layer makes."""
         self._parents.append(len(self._parents))
         self._sizes.append(size)
         self._makers[self._parents[-1]] = [layer]
         return Axis(self._parents[-1])
 
-    def own(self, variable: Any, *axes: Optional[Axis]) -> None:
-        """Says what a variable's last axes are."""
+    def own(self, variable: Optional[Variable], *axes: Optional[Axis]) -> None:
+        """Say what a variable's last axes are."""
         if variable is not None:
             before = (None,) * (len(variable.shape) - len(axes))
             self._axes[id(variable)] = (*before, *axes)
 
-    def join(self, layer: Any, axes: Sequence[Optional[Axis]]) -> Optional[Axis]:
-        """Makes the groups of several inputs one."""
+    def join(self, layer: Layer, axes: Axes) -> Optional[Axis]:
+        """Make the groups of several inputs one."""
         known = [axis for axis in axes if axis]
         if len({axis.repeat for axis in known}) > 1:
             raise layer_rules.error(layer, "it combines channels that are laid out differently")
@@ -178,7 +176,7 @@ class _Analysis:
             group = self._parents[group]
         return group
 
-    def _result(self, layers: Sequence[Any], logits: Optional[Axis], classes: int) -> Channels:
+    def _result(self, layers: Sequence[Layer], logits: Optional[Axis], classes: int) -> Channels:
         whole = {self._root(group) for group in self._whole}
         last = self._root(logits.group) if logits else CLASSES
         sliced = [root for root in self._makers if root not in (*whole, last)]
@@ -210,8 +208,8 @@ class _Analysis:
         return Group(self._sizes[root], tuple(layer.name for layer in makers), dense)
 
 
-def _scored(layers: Sequence[Any], outputs: dict[int, Axis]) -> tuple[int, ...]:
-    """The activations; for a group without any, the layers that make it."""
+def _scored(layers: Sequence[Layer], outputs: dict[int, Axis]) -> tuple[int, ...]:
+    """Return the activations; for a group without any, the layers that make it."""
     active = [i for i in outputs if layer_rules.is_activation(layers[i])]
     covered = {outputs[i].group for i in active}
     makers = [
@@ -220,10 +218,10 @@ def _scored(layers: Sequence[Any], outputs: dict[int, Axis]) -> tuple[int, ...]:
     return tuple(sorted({*active, *(i for i in makers if outputs[i].group not in covered)}))
 
 
-def _is_container(layer: Any) -> bool:
+def _is_container(layer: Layer) -> bool:
     return not layer_rules.rule_of(layer) and bool(layer_rules.inner(layer))
 
 
-def _containers(layers: Sequence[Any]) -> list[Any]:
-    found = [layer for layer in layers if _is_container(layer)]
-    return [x for layer in found for x in (layer, *_containers(layer_rules.inner(layer)))]
+def _containers(layers: Sequence[Layer]) -> list[Layer]:
+    outer = [layer for layer in layers if _is_container(layer)]
+    return [x for layer in outer for x in (layer, *_containers(layer_rules.inner(layer)))]

@@ -1,17 +1,22 @@
 """What each kind of Keras layer makes of the channels of its input.
 
 A rule takes (analysis, layer, axes of the inputs, shape of the first input, shape of the output),
-tells the analysis (`channel_groups`) of which groups the layer's variables are, and returns the
-last axis of its output. An axis of None is one whose channels are always kept.
+tells the analysis (`groups`) of which groups the layer's variables are, and returns the last axis
+of its output. An axis of None is one whose channels are always kept.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Callable, NamedTuple, Optional
 
 from tff_partial.core import normalization
 from tff_partial.core.lazy import tf
+from tff_partial.core.types import Layer, Structure
+
+if TYPE_CHECKING:
+    from tff_partial.submodels.groups import Analysis
 
 CLASSES = -1  # the group of the logits, of which every client has all
 
@@ -23,39 +28,46 @@ class Axis(NamedTuple):
     repeat: int = 1
 
 
-def is_normalization(layer: Any) -> bool:
-    """Whether it is a layer that normalises."""
+Axes = Sequence[Optional[Axis]]
+Shape = Sequence[Optional[int]]
+Rule = Callable[..., Optional[Axis]]
+
+
+def is_normalization(layer: Layer) -> bool:
+    """Return whether a layer normalises."""
     return isinstance(layer, kinds(*_NORMALIZATIONS))
 
 
-def is_convolution(layer: Any) -> bool:
-    """Whether it is a convolution."""
+def is_convolution(layer: Layer) -> bool:
+    """Return whether a layer is a convolution."""
     return isinstance(layer, kinds(*_CONVOLUTIONS, *_TRANSPOSED, *_DEPTHWISE, *_SEPARABLE))
 
 
-def is_activation(layer: Any) -> bool:
+def is_activation(layer: Layer) -> bool:
+    """Return whether a layer is an activation or ends in one."""
     if isinstance(layer, kinds("ReLU", "LeakyReLU", "ELU", "PReLU", "ThresholdedReLU")):
         return True
     function = getattr(layer, "activation", None)
     return function is not None and function is not tf.keras.activations.linear
 
 
-def inner(layer: Any) -> list[Any]:
-    """The layers that a block or container consists of."""
+def inner(layer: Layer) -> list[Layer]:
+    """Return the layers that a block or container consists of."""
     if isinstance(layer, tf.keras.Model):
         return list(layer.layers)
     return list(layer._flatten_layers(recursive=False, include_self=False))
 
 
-def error(layer: Any, why: str) -> ValueError:
+def error(layer: Layer, why: str) -> ValueError:
+    """Return the error of a layer that cannot be sliced."""
     return ValueError(
         "layers must be of kinds whose channels can be left out. "
         f"Received: layer={layer.name!r} ({type(layer).__name__}): {why}"
     )
 
 
-def check(layer: Any, inputs: int, others: Any, outputs: Any) -> None:
-    """Raises a ValueError unless a rule can speak for the layer, as it was called."""
+def check(layer: Layer, inputs: int, others: Structure, outputs: Structure) -> None:
+    """Raise a ValueError unless a rule can speak for the layer, as it was called."""
     is_of_keras = type(layer).call.__module__.startswith("keras.")
     if rule_of(layer) and not is_of_keras and not normalization.is_static(layer):
         raise error(layer, "its class has a `call` of its own")
@@ -65,11 +77,12 @@ def check(layer: Any, inputs: int, others: Any, outputs: Any) -> None:
         raise error(layer, "it must have one input and one output")
 
 
-def unknown(analysis: Any, layer: Any, *unused: Any) -> Any:
+def unknown(analysis: Analysis, layer: Layer, *unused: Structure) -> Optional[Axis]:
+    """Raise the error of a layer that has no rule."""
     raise error(layer, "it is of no such kind")
 
 
-def _convolution(a: Any, layer: Any, axes: Any, *shapes: Any) -> Axis:
+def _convolution(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Axis:
     _check_convolution(layer)
     out = a.new(layer, layer.filters)
     a.own(layer.kernel, axes[0], out)
@@ -77,7 +90,7 @@ def _convolution(a: Any, layer: Any, axes: Any, *shapes: Any) -> Axis:
     return out
 
 
-def _transposed(a: Any, layer: Any, axes: Any, *shapes: Any) -> Axis:
+def _transposed(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Axis:
     _check_convolution(layer)
     out = a.new(layer, layer.filters)
     a.own(layer.kernel, out, axes[0])
@@ -85,14 +98,14 @@ def _transposed(a: Any, layer: Any, axes: Any, *shapes: Any) -> Axis:
     return out
 
 
-def _depthwise(a: Any, layer: Any, axes: Any, *shapes: Any) -> Any:
+def _depthwise(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Optional[Axis]:
     _check_convolution(layer)
     a.own(layer.depthwise_kernel, axes[0], None)
     a.own(layer.bias, axes[0])
     return axes[0]
 
 
-def _separable(a: Any, layer: Any, axes: Any, *shapes: Any) -> Axis:
+def _separable(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Axis:
     _check_convolution(layer)
     out = a.new(layer, layer.filters)
     a.own(layer.depthwise_kernel, axes[0], None)
@@ -101,27 +114,27 @@ def _separable(a: Any, layer: Any, axes: Any, *shapes: Any) -> Axis:
     return out
 
 
-def _check_convolution(layer: Any) -> None:
+def _check_convolution(layer: Layer) -> None:
     if layer.data_format != "channels_last" or layer.groups != 1:
         raise error(layer, "its channels must be the last axis and in one group")
     if getattr(layer, "depth_multiplier", 1) != 1:
         raise error(layer, "its depth_multiplier must be 1")
 
 
-def _dense(a: Any, layer: Any, axes: Any, *shapes: Any) -> Axis:
+def _dense(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Axis:
     out = a.new(layer, layer.units)
     a.own(layer.kernel, axes[0], out)
     a.own(layer.bias, out)
     return out
 
 
-def _embedding(a: Any, layer: Any, *unused: Any) -> Axis:
+def _embedding(a: Analysis, layer: Layer, *unused: Structure) -> Axis:
     out = a.new(layer, layer.output_dim)
     a.own(layer.embeddings, None, out)
     return out
 
 
-def _recurrent(a: Any, layer: Any, axes: Any, *shapes: Any) -> Axis:
+def _recurrent(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Axis:
     cell = layer.cell
     out = a.new(layer, cell.units)
     gates = Axis(out.group, cell.kernel.shape[-1] // cell.units)
@@ -131,16 +144,19 @@ def _recurrent(a: Any, layer: Any, axes: Any, *shapes: Any) -> Axis:
     return out
 
 
-def _bidirectional(a: Any, layer: Any, axes: Any, *shapes: Any) -> Axis:
-    """Unit i of one direction belongs with unit i of the other."""
+def _bidirectional(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Axis:
+    """Put unit i of one direction into the group of unit i of the other."""
     if not isinstance(layer.forward_layer, kinds(*_RECURRENT)) or layer.merge_mode != "concat":
         raise error(layer, "it must concatenate the outputs of recurrent layers")
     directions = (layer.forward_layer, layer.backward_layer)
-    out = a.join(layer, [_recurrent(a, direction, axes) for direction in directions])
-    return Axis(out.group, 2)
+    forward, backward = (_recurrent(a, direction, axes) for direction in directions)
+    a.join(layer, [forward, backward])
+    return Axis(forward.group, 2)
 
 
-def _normalization(a: Any, layer: Any, axes: Any, shape: Any, *unused: Any) -> Any:
+def _normalization(
+    a: Analysis, layer: Layer, axes: Axes, shape: Shape, *unused: Structure
+) -> Optional[Axis]:
     axis = getattr(layer, "axis", -1)
     last = list(axis) if isinstance(axis, (list, tuple)) or hasattr(axis, "__iter__") else [axis]
     if last not in ([-1], [len(shape) - 1]):
@@ -150,29 +166,32 @@ def _normalization(a: Any, layer: Any, axes: Any, shape: Any, *unused: Any) -> A
     return axes[0]
 
 
-def _prelu(a: Any, layer: Any, axes: Any, *shapes: Any) -> Any:
+def _prelu(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Optional[Axis]:
     a.own(layer.alpha, axes[0])
     return axes[0]
 
 
-def _same(a: Any, layer: Any, axes: Any, *shapes: Any) -> Any:
+def _same(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Optional[Axis]:
     if getattr(layer, "data_format", None) == "channels_first":
         raise error(layer, "its channels must be the last axis")
     return axes[0]
 
 
-def _elementwise(a: Any, layer: Any, axes: Any, *shapes: Any) -> Any:
+def _elementwise(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Optional[Axis]:
     return a.join(layer, axes)
 
 
-def _flatten(a: Any, layer: Any, axes: Any, shape: Any, out_shape: Any) -> Any:
+def _flatten(
+    a: Analysis, layer: Layer, axes: Axes, shape: Shape, out_shape: Shape
+) -> Optional[Axis]:
     if getattr(layer, "data_format", "channels_last") != "channels_last":
         raise error(layer, "its channels must be the last axis")
     if axes[0] is None or shape[-1] == out_shape[-1]:
         return axes[0]
-    if len(out_shape) != 2 or None in shape[1:]:
+    known = [size for size in shape[1:-1] if size is not None]
+    if len(out_shape) != 2 or len(known) < len(shape) - 2 or shape[-1] is None:
         raise error(layer, "it must flatten inputs of a known size")
-    return Axis(axes[0].group, axes[0].repeat * math.prod(shape[1:-1]))
+    return Axis(axes[0].group, axes[0].repeat * math.prod(known))
 
 
 _CONVOLUTIONS = ("Conv1D", "Conv2D", "Conv3D")
@@ -192,7 +211,7 @@ _PASSING = (
 )
 MAKERS = (_convolution, _transposed, _separable, _dense, _embedding, _recurrent, _bidirectional)
 # The first that fits: some kinds are subclasses of others.
-_RULES: tuple[tuple[tuple[str, ...], Any], ...] = (
+_RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (_TRANSPOSED, _transposed),
     (_DEPTHWISE, _depthwise),
     (_SEPARABLE, _separable),
@@ -209,9 +228,11 @@ _RULES: tuple[tuple[tuple[str, ...], Any], ...] = (
 )
 
 
-def rule_of(layer: Any) -> Any:
+def rule_of(layer: Layer) -> Optional[Rule]:
+    """Return the rule of a layer's kind."""
     return next((rule for names, rule in _RULES if isinstance(layer, kinds(*names))), None)
 
 
-def kinds(*names: str) -> tuple[Any, ...]:
+def kinds(*names: str) -> tuple[type, ...]:
+    """Return the Keras layer classes of these names."""
     return tuple(getattr(tf.keras.layers, name) for name in names)

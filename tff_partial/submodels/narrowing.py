@@ -9,13 +9,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Optional
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import KerasModel, Layer, LayerConfig, Tensor
 from tff_partial.submodels import groups as channel_groups
 from tff_partial.submodels import layer_rules
 from tff_partial.submodels.groups import Channels
+from tff_partial.submodels.layer_rules import Shape
 
 
 def rates(
@@ -24,11 +26,11 @@ def rates(
     dense_only: bool = False,
     layer_rates: Optional[Mapping[str, float]] = None,
 ) -> list[float]:
-    """The share of each group that a client of this rate keeps.
+    """Return the rate of each group for a client of this rate.
 
     Args:
       channels: The model's channel groups.
-      rate: In (0, 1].
+      rate: Share of the channels, in (0, 1].
       dense_only: Whether groups that are not of dense layers are kept whole.
       layer_rates: Name of a layer, or of a block -> the rate of its groups, unless `rate` is 1.
 
@@ -40,15 +42,15 @@ def rates(
         raise ValueError(
             f"layers with rates must be of {sorted(known)}. Received: {sorted({*given} - {*known})}"
         )
-    found = [1.0 if dense_only and not group.dense else rate for group in channels.groups]
+    of_groups = [1.0 if dense_only and not group.dense else rate for group in channels.groups]
     for name, layer_rate in given.items():
         for group in known[name]:
-            found[group] = layer_rate if rate < 1 else 1.0
-    return found
+            of_groups[group] = layer_rate if rate < 1 else 1.0
+    return of_groups
 
 
 def _groups_of(channels: Channels) -> dict[str, set[int]]:
-    """Name of a layer, or of a block -> the groups that it makes."""
+    """Return the name of a layer, or of a block -> the groups that it makes."""
     known = {name: {i} for i, group in enumerate(channels.groups) for name in group.layers}
     for block in channels.template.blocks:
         layers = [x.name for x in channel_groups.layers_of([block]) if x.name in known]
@@ -57,17 +59,17 @@ def _groups_of(channels: Channels) -> dict[str, set[int]]:
     return known
 
 
-def sizes(channels: Channels, shares: Sequence[float], rounding: str = "ceil") -> list[int]:
-    """How many channels of each group are kept: `ceil` or `floor` of the share, at least one."""
+def sizes(channels: Channels, rates: Sequence[float], rounding: str = "ceil") -> list[int]:
+    """Return the channels to keep of each group: `ceil` or `floor` of its rate, at least one."""
     whole = math.ceil if rounding == "ceil" else math.floor
     # 0.55 * 100 is 55.00000000000001 in floating point.
-    return [max(1, whole(round(r * g.size, 9))) for r, g in zip(shares, channels.groups)]
+    return [max(1, whole(round(r * g.size, 9))) for r, g in zip(rates, channels.groups)]
 
 
 def create(
     spec: ModelSpec, kept: Sequence[int], scalers: Optional[Sequence[float]] = None
 ) -> ModelSpec:
-    """The model with so many channels in each group; its initial weights are all 0.
+    """Return the model with so many channels in each group; its initial weights are all 0.
 
     Args:
       spec: The full model.
@@ -92,11 +94,12 @@ class _Builder:
         kind = layer_rules.is_normalization if normalized else layer_rules.is_convolution
         self._is_scaled, self._before = kind, normalized
 
-    def create_keras(self) -> Any:
+    def create_keras(self) -> KerasModel:
+        """Return the narrow model."""
         blocks = [self._narrow(block) for block in self._channels.template.blocks]
         return tf.keras.Sequential(blocks)
 
-    def _narrow(self, layer: Any) -> Any:
+    def _narrow(self, layer: Layer) -> Layer:
         if isinstance(layer, tf.keras.layers.InputLayer):
             return tf.keras.layers.InputLayer(self._input_shape(layer), name=layer.name)
         if isinstance(layer, tf.keras.Sequential):
@@ -109,18 +112,18 @@ class _Builder:
             raise layer_rules.error(layer, "it cannot be made again with fewer channels")
         return self._leaf(layer)
 
-    def _input_shape(self, layer: Any) -> Any:
+    def _input_shape(self, layer: Layer) -> Shape:
         shape, axis = self._channels.inputs[id(layer)]
         return shape if axis is None else (*shape[:-1], axis.repeat * self._kept[axis.group])
 
-    def _leaf(self, layer: Any) -> Any:
+    def _leaf(self, layer: Layer) -> Layer:
         made = type(layer).from_config(self._config(layer))
         axis = self._outputs.get(id(layer))
         if axis is None or self._scalers[axis.group] == 1 or not self._is_scaled(layer):
             return made
         return _scaled_class()(made, self._scalers[axis.group], self._before, name=layer.name)
 
-    def _config(self, layer: Any) -> dict[str, Any]:
+    def _config(self, layer: Layer) -> LayerConfig:
         config, axis = layer.get_config(), self._outputs.get(id(layer))
         _initialize_with_zeros(config)
         if axis is None:
@@ -142,8 +145,8 @@ class _Builder:
         return config
 
 
-def _initialize_with_zeros(config: dict[str, Any]) -> None:
-    """Weights are always assigned, and a graph may have ten such models."""
+def _initialize_with_zeros(config: LayerConfig) -> None:
+    """Replace the initialisers: weights are always assigned, and a graph may have ten models."""
     for name, value in config.items():
         if name.endswith("_initializer"):
             config[name] = "zeros"
@@ -152,7 +155,7 @@ def _initialize_with_zeros(config: dict[str, Any]) -> None:
 
 
 def _groups(groups: int, channels: int, kept: int) -> int:
-    """How many groups a normalisation has that keeps so many of its channels.
+    """Return how many groups a normalisation has that keeps so many of its channels.
 
     Those of the full layer if all are kept; one for each channel if it is so there; else as many
     as fit, up to those of the full layer, with two channels each at least.
@@ -165,15 +168,15 @@ def _groups(groups: int, channels: int, kept: int) -> int:
     return next(size for size in range(limit, 0, -1) if kept % size == 0)
 
 
-def _scaled_class() -> Any:
-    """The class of layers with a scaler, made late as it is a Keras layer."""
+def _scaled_class() -> type:
+    """Return the class of layers with a scaler, made late as it is a Keras layer."""
 
     class Scaled(tf.keras.layers.Wrapper):
-        def __init__(self, layer: Any, rate: float, before: bool, **kwargs: Any) -> None:
+        def __init__(self, layer: Layer, rate: float, before: bool, **kwargs: str) -> None:
             super().__init__(layer, **kwargs)
             self._rate, self._before = rate, before
 
-        def call(self, inputs: Any, training: Any = None) -> Any:
+        def call(self, inputs: Tensor, training: Optional[bool] = None) -> Tensor:
             rate = self._rate if training else 1.0
             if self._before:
                 return self.layer(inputs / rate, training=training)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 from tff_partial.core import local_training
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model
-from tff_partial.core.part import Part, everything
+from tff_partial.core.part import Backprop, Part, everything
+from tff_partial.core.types import Tensor
 from tff_partial.submodels import slicing
 from tff_partial.submodels.groups import Channels
 
@@ -21,7 +21,7 @@ from tff_partial.submodels.groups import Channels
 def create_part(
     channels: Channels, widest: Model, nested: Sequence[tuple[Model, Sequence[int]]]
 ) -> Part:
-    """The whole of `widest`, each step trained at one of the nested widths.
+    """Return the whole of `widest`, each step trained at one of the nested widths.
 
     Args:
       channels: Channel groups of `widest`.
@@ -31,7 +31,7 @@ def create_part(
     """
     widest.is_random = True  # the width is drawn from the seed of the step
 
-    def backprop(x: Any, y: Any) -> tuple[list[Any], Any, Any]:
+    def backprop(x: Tensor, y: Tensor) -> Backprop:
         seed = tf.random.experimental.stateless_fold_in(widest.step_seed(), 0xF)
         drawn = tf.random.stateless_uniform([], seed, 0, len(nested), tf.int32)
         branches = [
@@ -44,8 +44,8 @@ def create_part(
 
 
 def _backprop(
-    channels: Channels, widest: Model, model: Model, sizes: Sequence[int], x: Any, y: Any
-) -> tuple[list[Any], Any, Any]:
+    channels: Channels, widest: Model, model: Model, sizes: Sequence[int], x: Tensor, y: Tensor
+) -> Backprop:
     forward = everything(model).forward
     if model is widest:
         return local_training.backprop(model, model.trainable, forward, x, y)

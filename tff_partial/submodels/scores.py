@@ -8,19 +8,21 @@ activations belong to a group of channels (in residual networks), its score is t
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator
-from typing import Any, Callable
+from typing import Callable
 
+from tff_partial.core import keras_compat
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model
+from tff_partial.core.types import Layer, Structure, Tensor
 from tff_partial.submodels import groups
 from tff_partial.submodels.groups import Channels
 
 
-def build_scores(model: Model, channels: Channels, examples: int, batch_size: int) -> Any:
-    """Returns `scores(x, seed) -> float32 [size] for each group`, with the model's weights.
+def build_scores(
+    model: Model, channels: Channels, examples: int, batch_size: int
+) -> Callable[[Tensor, Tensor], list[Tensor]]:
+    """Return `scores(x, seed) -> float32 [size] for each group`, with the model's weights.
 
     Normalisation uses moving statistics; static batch normalisation, which has none in training,
     those of the batch.
@@ -29,18 +31,18 @@ def build_scores(model: Model, channels: Channels, examples: int, batch_size: in
       model: The full model.
       channels: Its channel groups.
       examples: How many random ones of x [n, ...] to use; 0 for all.
-      batch_size: At a time.
+      batch_size: Examples at a time.
     """
     sizes = [group.size for group in channels.groups]
 
-    def sums(x: Any) -> Any:
-        """[sum of the groups' sizes]: mean activations of a batch times its size."""
-        with _observed(model, channels) as found, model.batch_statistics(static_only=True):
-            model.forward(model.preprocess(x), training=False)
-        means = [tf.add_n(group) / len(group) for group in found]
+    def sums(x: Tensor) -> Tensor:
+        """Return mean activations of a batch times its size, [sum of the groups' sizes]."""
+        with model.batch_statistics(static_only=True):
+            activations = _observe(model, channels, model.preprocess(x))
+        means = [tf.add_n(group) / len(group) for group in activations]
         return tf.concat(means, 0) * tf.cast(tf.shape(x)[0], tf.float32)
 
-    def scores(x: Any, seed: Any) -> list[Any]:
+    def scores(x: Tensor, seed: Tensor) -> list[Tensor]:
         order = _chosen(tf.shape(x)[0], examples, seed)
         count = tf.size(order)
         total = tf.zeros([sum(sizes)])
@@ -53,39 +55,31 @@ def build_scores(model: Model, channels: Channels, examples: int, batch_size: in
     return scores
 
 
-def _chosen(count: Any, examples: int, seed: Any) -> Any:
-    """Indices of so many random examples; 0 for all."""
+def _chosen(count: Tensor, examples: int, seed: Tensor) -> Tensor:
+    """Return the indices of so many random examples; 0 for all."""
     if not examples:
         return tf.range(count)
     return tf.argsort(tf.random.stateless_uniform([count], seed))[:examples]
 
 
-@contextlib.contextmanager
-def _observed(model: Model, channels: Channels) -> Iterator[list[list[Any]]]:
-    """For each group, the mean activation of each of its scored layers that is called."""
-    found: list[list[Any]] = [[] for _ in channels.groups]
+def _observe(model: Model, channels: Channels, x: Tensor) -> list[list[Tensor]]:
+    """Run the model; return for each group the mean activation of each of its scored layers."""
+    activations: list[list[Tensor]] = [[] for _ in channels.groups]
     layers = groups.layers_of(model.blocks)
-    chosen = [layers[i] for i in channels.scored]
-    for i, layer in zip(channels.scored, chosen):
-        axis = channels.outputs[i]
-        add = functools.partial(_add_mean, found[axis.group], channels.groups[axis.group].size)
-        layer.call = _observing(layer.call, add)
-    try:
-        yield found
-    finally:
-        for layer in chosen:
-            del layer.call
+    group_of = {id(layers[i]): channels.outputs[i].group for i in channels.scored}
 
+    def observing(layer: Layer) -> Callable[..., Tensor]:
+        call, group = layer.call, group_of[id(layer)]
 
-def _observing(call: Callable[..., Any], add: Callable[[Any], None]) -> Callable[..., Any]:
-    @functools.wraps(call)
-    def observing(*args: Any, **kwargs: Any) -> Any:
-        outputs = call(*args, **kwargs)
-        add(outputs)
-        return outputs
+        @functools.wraps(call)
+        def observed(*args: Structure, **kwargs: Structure) -> Tensor:
+            outputs = call(*args, **kwargs)
+            by_channel = tf.reshape(outputs, [-1, channels.groups[group].size])
+            activations[group].append(tf.reduce_mean(tf.abs(by_channel), axis=0))
+            return outputs
 
-    return observing
+        return observed
 
-
-def _add_mean(found: list[Any], size: int, outputs: Any) -> None:
-    found.append(tf.reduce_mean(tf.abs(tf.reshape(outputs, [-1, size])), axis=0))
+    with keras_compat.replaced_calls([layers[i] for i in channels.scored], observing):
+        model.forward(x, training=False)
+    return activations

@@ -10,37 +10,39 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, Callable, Optional
+from typing import Callable, Optional, TypeVar
 
 from tff_partial.core.lazy import tf
+from tff_partial.core.types import Tensor
 from tff_partial.submodels.groups import Channels
 from tff_partial.submodels.layer_rules import CLASSES, Axis
 
-Kept = Sequence[Any]
+Kept = Sequence[Optional[Tensor]]
+_Result = TypeVar("_Result")
 
 
-def _unconverted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Keeps AutoGraph away: there is nothing to convert, and it would take seconds a sub-model."""
+def _unconverted(function: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Keep AutoGraph away: there is nothing to convert, and it would take seconds a sub-model."""
 
     @functools.wraps(function)
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> _Result:
         return tf.autograph.experimental.do_not_convert(function)(*args)
 
     return call
 
 
 @_unconverted
-def extract(channels: Channels, values: Sequence[Any], kept: Kept) -> list[Any]:
-    """The part of each value (one for each variable) that belongs to channels that are kept."""
+def extract(channels: Channels, values: Sequence[Tensor], kept: Kept) -> list[Tensor]:
+    """Return the part of each value (one for each variable) that belongs to kept channels."""
     indices = _by_axis(channels, lambda axis: _indices(channels, axis, kept))
     return [_gathered(v, [indices[a] for a in axes]) for v, axes in zip(values, channels.axes)]
 
 
 @_unconverted
 def restore(
-    channels: Channels, values: Sequence[Any], kept: Kept, classes: Any = None
-) -> tuple[list[Any], list[Any]]:
-    """Puts the part of each value back to where `extract` took it.
+    channels: Channels, values: Sequence[Tensor], kept: Kept, classes: Optional[Tensor] = None
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Put the part of each value back to where `extract` took it.
 
     Args:
       channels: The model's channel groups.
@@ -58,27 +60,29 @@ def restore(
     return full, [_weight([masks[a] for a in axes]) for axes in channels.axes]
 
 
-def _by_axis(channels: Channels, function: Callable[[Any], Any]) -> dict[Any, Any]:
-    """Axis -> what the function makes of it, once for all variables that have such an axis."""
+def _by_axis(
+    channels: Channels, function: Callable[[Optional[Axis]], Optional[Tensor]]
+) -> dict[Optional[Axis], Optional[Tensor]]:
+    """Apply the function to each axis once, for all variables that have such an axis."""
     return {axis: function(axis) for axis in {a: None for axes in channels.axes for a in axes}}
 
 
-def _gathered(value: Any, indices: Sequence[Any]) -> Any:
-    for i, of_axis in enumerate(indices):
-        if of_axis is not None:
-            value = tf.gather(value, of_axis, axis=i)
+def _gathered(value: Tensor, indices: Sequence[Optional[Tensor]]) -> Tensor:
+    for axis, chosen in enumerate(indices):
+        if chosen is not None:
+            value = tf.gather(value, chosen, axis=axis)
     return value
 
 
-def _spread(value: Any, places: Sequence[Any]) -> Any:
-    for i, of_axis in enumerate(places):
-        if of_axis is not None:
-            padding = [[0, int(j == i)] for j in range(len(places))]
-            value = tf.gather(tf.pad(value, padding), of_axis, axis=i)
+def _spread(value: Tensor, places: Sequence[Optional[Tensor]]) -> Tensor:
+    for axis, place in enumerate(places):
+        if place is not None:
+            padding = [[0, int(j == axis)] for j in range(len(places))]
+            value = tf.gather(tf.pad(value, padding), place, axis=axis)
     return value
 
 
-def _weight(masks: Sequence[Any]) -> Any:
+def _weight(masks: Sequence[Optional[Tensor]]) -> Tensor:
     weight = tf.ones([1] * len(masks))
     for i, mask in enumerate(masks):
         if mask is not None:
@@ -86,8 +90,8 @@ def _weight(masks: Sequence[Any]) -> Any:
     return weight
 
 
-def _places(channels: Channels, axis: Optional[Axis], kept: Kept) -> Any:
-    """Where each channel of an axis is among those kept; others are read from a slice after."""
+def _places(channels: Channels, axis: Optional[Axis], kept: Kept) -> Optional[Tensor]:
+    """Return where each channel is among those kept; others are read from a slice after them."""
     indices = _indices(channels, axis, kept)
     if axis is None or indices is None:
         return None
@@ -97,8 +101,10 @@ def _places(channels: Channels, axis: Optional[Axis], kept: Kept) -> Any:
     )
 
 
-def _mask(channels: Channels, axis: Optional[Axis], kept: Kept, classes: Any) -> Any:
-    """1.0 for what is kept along an axis, else 0.0; None if the axis is not sliced."""
+def _mask(
+    channels: Channels, axis: Optional[Axis], kept: Kept, classes: Optional[Tensor]
+) -> Optional[Tensor]:
+    """Return 1.0 for what is kept along an axis, else 0.0; None if the axis is not sliced."""
     if axis is None or (axis.group == CLASSES and classes is None):
         return None
     if axis.group == CLASSES:
@@ -112,8 +118,8 @@ def _mask(channels: Channels, axis: Optional[Axis], kept: Kept, classes: Any) ->
     )
 
 
-def _indices(channels: Channels, axis: Optional[Axis], kept: Kept) -> Any:
-    """What is kept along an axis; None for everything."""
+def _indices(channels: Channels, axis: Optional[Axis], kept: Kept) -> Optional[Tensor]:
+    """Return what is kept along an axis; None for everything."""
     if axis is None or axis.group == CLASSES or kept[axis.group] is None:
         return None
     starts = tf.range(axis.repeat) * channels.groups[axis.group].size

@@ -1,0 +1,114 @@
+"""Works around Keras 2: its behaviour in the graphs that TFF traces, its seeds, its signatures."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import random
+from collections.abc import Iterator, Sequence
+from typing import Callable
+
+from tff_partial.core.lazy import tf
+from tff_partial.core.types import Layer, Structure, Tensor, Variable
+
+
+@contextlib.contextmanager
+def tf2_behavior() -> Iterator[None]:
+    """Make Keras behave as in TF 2 while TFF traces.
+
+    In the plain graphs that TFF traces, Keras takes itself to be in TF 1: it swaps the base
+    classes of all layers, so that models made before or outside stop working, rules out cuDNN
+    LSTMs, and builds twice as many operations. What it asks is this one function.
+
+    Recurrent layers then cache their variables, which TF 2 does in graphs only: they would never
+    see what is assigned to them. And their loops have 32 steps in flight: gradients of kernels, a
+    megabyte each in an LSTM of 256 units, pile up before they are added.
+    """
+    from keras.src import backend
+    from keras.src.layers.rnn import rnn_utils
+
+    compat = backend.tf.compat.v1
+    originals = compat.executing_eagerly_outside_functions, rnn_utils.caching_device
+    while_loop = compat.while_loop
+    compat.executing_eagerly_outside_functions = lambda: True
+    rnn_utils.caching_device = lambda cell: None
+    compat.while_loop = lambda **given: while_loop(**{**given, "parallel_iterations": 1})
+    try:
+        yield
+    finally:
+        compat.executing_eagerly_outside_functions, rnn_utils.caching_device = originals
+        compat.while_loop = while_loop
+
+
+class _Seeds(random.Random):
+    """Accepts the float 1e9 as a limit, as Keras gives it; Python has deprecated that."""
+
+    def randint(self, a: float, b: float) -> int:
+        return super().randint(int(a), int(b))
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Make Keras's initialisers draw from `seed`, leaving the caller's randomness alone."""
+    from keras.src import backend
+
+    generator = getattr(backend._SEED_GENERATOR, "generator", None)
+    backend._SEED_GENERATOR.generator = _Seeds(seed)
+    try:
+        yield
+    finally:
+        backend._SEED_GENERATOR.generator = generator
+
+
+def use_stateless_randomness(blocks: Sequence[Layer], seed: Variable) -> bool:
+    """Make random layers (dropout, noise) draw as a function of the variable `seed`.
+
+    Keras draws from kernels that keep a state, so a result would depend on which clients ran
+    before on the same instance of the graph, and a resumed run could not repeat it.
+
+    Returns:
+      Whether there are random layers.
+    """
+    from keras.src import backend
+
+    class StatelessGenerator(backend.RandomGenerator):
+        def __init__(self, salt: int) -> None:
+            super().__init__(seed=salt, rng_type="stateless")
+
+        def make_seed_for_stateless_op(self) -> Tensor:
+            return tf.random.experimental.stateless_fold_in(seed.read_value(), self._seed)
+
+    layers = (module for block in blocks for module in block.submodules)
+    random_layers = [x for x in [*blocks, *layers] if hasattr(x, "_random_generator")]
+    for salt, layer in enumerate(random_layers):
+        layer._random_generator = StatelessGenerator(salt)
+    return bool(random_layers)
+
+
+def call(layer: Layer, x: Tensor, training: bool) -> Tensor:
+    """Call a layer, with `training` if it takes that."""
+    takes_training = "training" in inspect.signature(layer.call).parameters
+    return layer(x, training=training) if takes_training else layer(x)
+
+
+@contextlib.contextmanager
+def replaced_calls(
+    layers: Sequence[Layer], create_call: Callable[[Layer], Callable[..., Tensor]]
+) -> Iterator[None]:
+    """Replace the `call` of each layer by what `create_call(layer)` returns."""
+    for layer in layers:
+        layer.call = create_call(layer)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.call
+
+
+def training_call(layer: Layer) -> Callable[..., Tensor]:
+    """Return a `call` that is in training mode, whatever the mode of the forward pass."""
+
+    def in_training(x: Tensor, *unused: Structure, **ignored: Structure) -> Tensor:
+        return type(layer).call(layer, x, training=True)
+
+    return in_training

@@ -1,0 +1,88 @@
+"""The TFF computations that look at the local models of a round of `averaging`."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import numpy as np
+
+from tff_partial.core.lazy import tf, tff
+from tff_partial.core.model import Model
+from tff_partial.core.types import Computation, Federated, Record, Structure, Tensor, Weights
+from tff_partial.processes.averaging_computations import Setting
+from tff_partial.processes.client_work import client_weight
+
+_LOSS_BATCH = 256
+
+
+def build_discrepancy(setting: Setting) -> Computation:
+    """Return how far local models are from their mean: the mean squared distance."""
+
+    @tff.tensorflow.computation
+    def distance(weights: Weights, client: Structure, dataset: Structure) -> Structure:
+        mean = setting.rules.layout.flatten(weights.trainable)
+        weight = client_weight(dataset.get_single_element(), setting.weighting)
+        return weight * tf.reduce_sum(tf.square(client["value"]["parameters"] - mean)), weight
+
+    @tff.tensorflow.computation((np.float32, np.float32))
+    def divide(totals: tuple[Tensor, Tensor]) -> Tensor:
+        return tf.math.divide_no_nan(totals[0], totals[1])
+
+    @setting.over_clients(setting.model.weights_type)
+    def discrepancy(weights: Federated, clients: Federated, data: Federated) -> Federated:
+        sent = tff.federated_broadcast(weights)
+        distances = tff.federated_map(distance, (sent, clients, data))
+        return tff.federated_map(divide, tff.federated_sum(distances))
+
+    return discrepancy
+
+
+def build_losses(setting: Setting) -> Computation:
+    """Return the losses of the local models and of the global one on clients' examples (figure 3).
+
+    Of clients that are to be measured; others cost nothing.
+    """
+
+    @tff.tensorflow.computation
+    def client_losses(weights: Weights, client: Structure, dataset: Structure) -> Structure:
+        model = setting.model.instantiate()
+
+        @tf.function
+        def run(weights: Weights, client: Structure, record: Record) -> Structure:
+            own = setting.weights(client["value"], model.statistics)
+            count, sums = tf.cast(tf.shape(record["y"])[0], tf.float32), tf.zeros([3])
+            if client["measured"]:
+                sums = tf.stack([_loss(model, own, record), _loss(model, weights, record), count])
+            mean = tf.math.divide_no_nan(sums[0], count)
+            return tf.where(count > 0, mean, np.float32(np.inf)), sums
+
+        return run(weights, client, dataset.get_single_element())
+
+    @tff.tensorflow.computation
+    def report(smallest: Tensor, sums: Tensor) -> Structure:
+        return OrderedDict(
+            min_local_loss=smallest,
+            mean_local_loss=tf.math.divide_no_nan(sums[0], sums[2]),
+            global_loss=tf.math.divide_no_nan(sums[1], sums[2]),
+        )
+
+    @setting.over_clients(setting.model.weights_type)
+    def losses(weights: Federated, clients: Federated, data: Federated) -> Federated:
+        sent = tff.federated_broadcast(weights)
+        means, sums = tff.federated_map(client_losses, (sent, clients, data))
+        return tff.federated_map(report, (tff.federated_min(means), tff.federated_sum(sums)))
+
+    return losses
+
+
+def _loss(model: Model, weights: Weights, record: Record) -> Tensor:
+    """Return the sum of the losses of all examples."""
+    model.assign(weights)
+    total = tf.zeros([])
+    for start in tf.range(0, tf.shape(record["y"])[0], _LOSS_BATCH):
+        tf.autograph.experimental.set_loop_options(parallel_iterations=1)
+        x, y = (record[name][start : start + _LOSS_BATCH] for name in ("x", "y"))
+        with model.batch_statistics(static_only=True):
+            logits = model.forward(model.preprocess(x), training=False)
+        total += tf.reduce_sum(model.losses(y, logits))
+    return total
