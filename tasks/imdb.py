@@ -8,19 +8,25 @@ used, so a forward LSTM ends on the text.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Optional, Union
 
 import numpy as np
+
+from tff_partial.core.types import Tensor
 
 from . import embedded, presets, real
 from .task import Arrays, Settings, Task
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
 _NAME = "imdb_reviews/plain_text"
 _URL = "http://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"
+Texts = Union[np.ndarray, Tensor, list[str]]
 _WORDS, _LENGTH, _EMBEDDED_LENGTH = 10_000, 256, 32
 
 
-def vectorise(train_texts: Any, test_texts: Any, length: int) -> tuple[np.ndarray, np.ndarray]:
+def vectorise(train_texts: Texts, test_texts: Texts, length: int) -> tuple[np.ndarray, np.ndarray]:
     """Word numbers int32 [n, length] of both texts; 0 is padding, 1 an unknown word."""
     import tensorflow as tf
 
@@ -32,7 +38,7 @@ def vectorise(train_texts: Any, test_texts: Any, length: int) -> tuple[np.ndarra
     return align_right(layer(train_texts), length), align_right(layer(test_texts), length)
 
 
-def align_right(tokens: Any, length: int) -> np.ndarray:
+def align_right(tokens: tf.RaggedTensor, length: int) -> np.ndarray:
     """The last `length` numbers of each row of a ragged tensor, padded with 0 on the left."""
     ends = tokens.row_limits().numpy()[:, None]
     positions = ends - length + np.arange(length)
@@ -66,7 +72,7 @@ def load_real(data_dir: Optional[str]) -> Arrays:
     return Arrays(train_x, train_y, test_x, test_y, description=description, real=True)
 
 
-def _preprocess(x: Any) -> Any:
+def _preprocess(x: Tensor) -> Tensor:
     import tensorflow as tf
 
     return tf.cast(x, tf.int32)

@@ -9,12 +9,17 @@ import pathlib
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from typing import Any, Callable, Optional
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Callable, Optional
 
 import numpy as np
 
+from tff_partial.core.types import Tensor
+
 from .task import Arrays, DataError
+
+if TYPE_CHECKING:
+    from tensorflow_datasets.core import DatasetBuilder
 
 _PROBE_SECONDS = 10
 
@@ -68,7 +73,7 @@ def _version(folder: pathlib.Path) -> tuple[int, ...]:
     return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else ()
 
 
-def open_builder(name: str, url: str, data_dir: Optional[str]) -> Any:
+def open_builder(name: str, url: str, data_dir: Optional[str]) -> DatasetBuilder:
     """The tfds builder of a prepared data set; downloads and prepares it where it is not there.
 
     Raises:
@@ -123,7 +128,7 @@ def one_line_errors(name: str) -> Iterator[None]:
         retries.setLevel(level)
 
 
-def _read_images(builder: Any, split: str) -> tuple[np.ndarray, np.ndarray]:
+def _read_images(builder: DatasetBuilder, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Images uint8 [n, h, w, c] and labels int32 [n]; decoded a thousand a step, in parallel."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
@@ -131,7 +136,7 @@ def _read_images(builder: Any, split: str) -> tuple[np.ndarray, np.ndarray]:
     shape = builder.info.features["image"].shape
     spec = tf.TensorSpec(shape, tf.uint8)
 
-    def decode(batch: Any) -> tuple[Any, Any]:
+    def decode(batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         images = tf.map_fn(
             lambda png: tf.ensure_shape(tf.io.decode_png(png, shape[-1]), shape),
             batch["image"],
@@ -145,7 +150,7 @@ def _read_images(builder: Any, split: str) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(images), np.concatenate(labels)
 
 
-def read_texts(builder: Any, split: str) -> tuple[Any, np.ndarray]:
+def read_texts(builder: DatasetBuilder, split: str) -> tuple[Tensor, np.ndarray]:
     """Texts, a string tensor [n], and labels int32 [n]."""
     everything = builder.as_dataset(split=split, batch_size=-1)
     return everything["text"], everything["label"].numpy().astype(np.int32)

@@ -22,9 +22,11 @@ of `synthetic_feddc.py`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, NamedTuple
+from typing import Callable, NamedTuple
 
 import numpy as np
+
+from tff_partial.core.types import Tensor
 
 from . import partition as partition_lib
 from .federated import FederatedData
@@ -128,7 +130,7 @@ def federated(
     )
 
 
-def as_float(x: Any) -> Any:
+def as_float(x: Tensor) -> Tensor:
     """The features as the model takes them."""
     import tensorflow as tf
 

@@ -258,9 +258,9 @@ def participants(experiment: Experiment) -> Optional[Array]:
     only = experiment.settings.only_tiers
     if not only:
         return None
-    names = [tier.name for tier in tiers_of(experiment)]
-    wanted = [names.index(name) for name in only.split(",")]
-    return np.flatnonzero(np.isin(tiers.assign(tiers_of(experiment), experiment.seed), wanted))
+    everyone = tiers_of(experiment)
+    wanted = [everyone.index(tier) for tier in tiers.select(everyone, only)]
+    return np.flatnonzero(np.isin(tiers.assign(everyone, experiment.seed), wanted))
 
 
 def _choose(kind: str, name: str, known: Mapping[str, Any]) -> Any:

@@ -87,19 +87,11 @@ def _loose(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _cohort(paper: tasks.Settings, shrunk: tasks.Settings) -> int:
     """Clients of a round: all that take part if they are in the paper, else in proportion."""
-    before, after = _participants(paper), _participants(shrunk)
+    before, after = paper.participants, shrunk.participants
     if paper.clients_per_round == before:
         return after
     wanted = round(paper.clients_per_round * shrunk.clients / paper.clients)
     return min(after, max(wanted, min(MIN_COHORT, paper.clients_per_round)))
-
-
-def _participants(settings: tasks.Settings) -> int:
-    """Clients that can be drawn."""
-    if not settings.only_tiers:
-        return settings.clients
-    found = {tier.name: tier.count for tier in tiers.parse(settings.tiers)}
-    return sum(found[name] for name in settings.only_tiers.split(","))
 
 
 def stretched(learning_rate: str, factor: float) -> str:
