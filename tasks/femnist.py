@@ -30,7 +30,7 @@ _URL = "https://storage.googleapis.com/tff-datasets-public/emnist_all.sqlite.lzm
 
 
 def is_prepared(data_dir: Optional[str]) -> bool:
-    """Whether the database is there."""
+    """Return whether the database is there."""
     return _database(data_dir).is_file()
 
 
@@ -39,7 +39,7 @@ def _database(data_dir: Optional[str]) -> pathlib.Path:
 
 
 def load_real(data_dir: Optional[str]) -> Arrays:
-    """All writers' characters.
+    """Return all writers' characters.
 
     Raises:
       DataError: when the database cannot be read or downloaded.
@@ -62,7 +62,7 @@ def load_real(data_dir: Optional[str]) -> Arrays:
 
 
 def assemble(train: ClientData, test: ClientData) -> Arrays:
-    """The data set of two `ClientData`s whose clients are writers."""
+    """Return the data set of two `ClientData`s whose clients are writers."""
     train_x, train_y, writers = _read(train)
     test_x, test_y, _ = _read(test)
     description = f"real: Federated EMNIST, {len(train.client_ids):,} writers"
@@ -70,7 +70,7 @@ def assemble(train: ClientData, test: ClientData) -> Arrays:
 
 
 def _read(client_data: ClientData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Images uint8 [n, 28, 28, 1], labels and writers int32 [n]; one graph serves all writers."""
+    """Return images uint8 [n, 28, 28, 1], labels and writers int32 [n]; one graph serves all."""
     import tensorflow as tf
 
     def read_writer(number: Tensor, name: Tensor) -> tf.data.Dataset:

@@ -46,7 +46,7 @@ def create_task(
 
 
 def standardise(mean: Sequence[float], std: Sequence[float]) -> Callable[[Tensor], Tensor]:
-    """(x / 255 - mean) / std for each channel, from uint8 [n, h, w, c] to float32."""
+    """Return x -> (x / 255 - mean) / std by channel, from uint8 [n, h, w, c] to float32."""
 
     def preprocess(x: Tensor) -> Tensor:
         import tensorflow as tf
@@ -58,7 +58,7 @@ def standardise(mean: Sequence[float], std: Sequence[float]) -> Callable[[Tensor
 
 
 def crop_and_flip(x: Tensor, seed: Tensor) -> Tensor:
-    """Images cut at a random place out of themselves with 4 pixels of 0 around, half mirrored.
+    """Crop images at random out of themselves with 4 pixels of 0 around, and mirror half of them.
 
     Args:
       x: uint8 [n, h, w, c].
@@ -71,7 +71,7 @@ def crop_and_flip(x: Tensor, seed: Tensor) -> Tensor:
 
 
 def random_crop(x: Tensor, seed: Tensor) -> Tensor:
-    """Each image [n, h, w, c] cut out of its 4-pixel zero-padded self at a random place."""
+    """Crop each image [n, h, w, c] at random out of itself with 4 pixels of 0 around."""
     import tensorflow as tf
 
     n, height, width = tf.shape(x)[0], x.shape[1], x.shape[2]

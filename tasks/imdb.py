@@ -27,7 +27,7 @@ _WORDS, _LENGTH, _EMBEDDED_LENGTH = 10_000, 256, 32
 
 
 def vectorise(train_texts: Texts, test_texts: Texts, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Word numbers int32 [n, length] of both texts; 0 is padding, 1 an unknown word."""
+    """Return word numbers int32 [n, length] of both texts; 0 is padding, 1 an unknown word."""
     import tensorflow as tf
 
     train_texts, test_texts = (
@@ -39,7 +39,7 @@ def vectorise(train_texts: Texts, test_texts: Texts, length: int) -> tuple[np.nd
 
 
 def align_right(tokens: tf.RaggedTensor, length: int) -> np.ndarray:
-    """The last `length` numbers of each row of a ragged tensor, padded with 0 on the left."""
+    """Return the last `length` numbers of each row, padded with 0 on the left."""
     ends = tokens.row_limits().numpy()[:, None]
     positions = ends - length + np.arange(length)
     inside = positions >= tokens.row_starts().numpy()[:, None]
@@ -48,7 +48,7 @@ def align_right(tokens: tf.RaggedTensor, length: int) -> np.ndarray:
 
 
 def load_embedded(seed: int) -> Arrays:
-    """Generated reviews, 32 words of each."""
+    """Return generated reviews, 32 words of each."""
     texts = embedded.reviews(seed)
     train_x, test_x = vectorise(texts.train_texts, texts.test_texts, _EMBEDDED_LENGTH)
     return Arrays(
@@ -62,7 +62,7 @@ def load_embedded(seed: int) -> Arrays:
 
 
 def load_real(data_dir: Optional[str]) -> Arrays:
-    """The 25,000 training and 25,000 test reviews."""
+    """Return the 25,000 training and 25,000 test reviews."""
     builder = real.open_builder(_NAME, _URL, data_dir)
     with real.one_line_errors(_NAME):
         train_texts, train_y = real.read_texts(builder, "train")
