@@ -20,8 +20,8 @@ def main(arguments: Sequence[str]) -> int:
     parser = command_line.Parser("compare", __doc__)
     parser.add_argument("folders", nargs="+", help="Results folders of runs.")
     parser.add_argument("--targets", default="", help="Test accuracies, such as 0.92,0.95.")
-    flags = parser.parse_args(arguments)
     try:
+        flags = parser.read(arguments)
         print(table(flags.folders, _targets(flags.targets)))
     except ValueError as error:
         return command_line.fail(error, code=2)

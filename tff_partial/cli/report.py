@@ -33,9 +33,9 @@ def main(arguments: Sequence[str]) -> int:
         "--remarks",
         help="Folder of remarks on the figures: <paper>/<name>.md and introduction.md.",
     )
-    flags = parser.parse_args(arguments)
-    output = flags.output if flags.output is not None or flags.markdown else PAGE
     try:
+        flags = parser.read(arguments)
+        output = flags.output if flags.output is not None or flags.markdown else PAGE
         _check_output(output)
         parts = sections.add_remarks(sections.find(flags.folders), flags.remarks)
         if flags.markdown:
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         else:
             text = page.render(parts)
         _write(output, text)
-    except ReportError as error:
+    except ValueError as error:
         for line in str(error).splitlines():
             command_line.fail(line)
         return 2
