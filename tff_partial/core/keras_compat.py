@@ -105,10 +105,6 @@ def replaced_calls(
             del layer.call
 
 
-def training_call(layer: Layer) -> Callable[..., Tensor]:
-    """Return a `call` that is in training mode, whatever the mode of the forward pass."""
-
-    def in_training(x: Tensor, *unused: Structure, **ignored: Structure) -> Tensor:
-        return type(layer).call(layer, x, training=True)
-
-    return in_training
+def call_in_training(layer: Layer, x: Tensor, *unused: Structure, **ignored: Structure) -> Tensor:
+    """Run the `call` of a layer's class in training mode, whatever the mode of the pass."""
+    return type(layer).call(layer, x, training=True)

@@ -164,6 +164,11 @@ class Model:
         return self._buffers[key]
 
     @property
+    def variables(self) -> list[Variable]:
+        """All variables: the trainable ones, then the statistics."""
+        return [*self.trainable, *self.statistics]
+
+    @property
     def weights(self) -> Weights:
         return tff.learning.models.ModelWeights(self.trainable, self.statistics)
 
@@ -207,14 +212,14 @@ class Model:
         layers = self.layers_of(tf.keras.layers.BatchNormalization)
         if static_only:
             layers = [layer for layer in layers if normalization.is_static(layer)]
-        with keras_compat.replaced_calls(layers, keras_compat.training_call):
+        in_training = functools.partial(functools.partial, keras_compat.call_in_training)
+        with keras_compat.replaced_calls(layers, in_training):
             yield
 
     def assign(self, weights: Weights) -> None:
         """Set all variables from a `ModelWeights` of tensors."""
-        for variable, value in zip(self.trainable, weights.trainable):
-            variable.assign(value, read_value=False)
-        for variable, value in zip(self.statistics, weights.non_trainable):
+        values = [*weights.trainable, *weights.non_trainable]
+        for variable, value in zip(self.variables, values):
             variable.assign(value, read_value=False)
 
     def set_seed(self, seed: Tensor) -> None:

@@ -110,7 +110,7 @@ def check_chain(
         model = create_model(keras_model)
     except (ValueError, TypeError) as error:
         raise _refused(keras_model, "its layers cannot be called so") from error
-    if {id(v) for v in keras_model.variables} - {id(v) for v in _variables(model)}:
+    if {id(v) for v in keras_model.variables} - {id(v) for v in model.variables}:
         raise _refused(keras_model, "it has variables that belong to none of its layers")
     by_mode = _run_both(keras_model, model, inputs)
     for mode, (expected, actual) in zip(("inference", "training"), by_mode):
@@ -120,13 +120,9 @@ def check_chain(
     return model
 
 
-def _variables(model: Model) -> list[Variable]:
-    return [*model.trainable, *model.statistics]
-
-
 def _run_both(keras_model: KerasModel, model: Model, inputs: Tensor) -> list[list[Array]]:
     """Return the outputs [inference, training][model, its blocks] with random weights."""
-    variables = [v for v in _variables(model) if v.dtype.is_floating]
+    variables = [v for v in model.variables if v.dtype.is_floating]
     noisy = [v.assign(v + _noise(v, seed)) for seed, v in enumerate(variables)]
     whole = functools.partial(keras_compat.call, keras_model)
 
