@@ -2,6 +2,7 @@
 # make test    all tests
 # make check   format, lint and types
 # make format  apply the formatter and the linter's fixes
+# make docs    write the generated pages: flags, results and the report
 # make audit   known vulnerabilities of the pinned packages (SECURITY.md); needs the network
 ARGS ?= --task=imdb --algo=embracing
 VENV := .venv
@@ -10,16 +11,19 @@ INSTALLED := $(VENV)/.installed
 
 AUDIT := .venv-audit/bin
 
-# A name on the PATH can be a shim that runs nothing, so each candidate is run.
-define FIND_PYTHON
+# Create the environment $(1), with uv where no Python on the PATH will do. A name on the PATH can
+# be a shim that runs nothing, so each candidate is run.
+define CREATE_ENVIRONMENT
 python=; for p in python3.11 python3.10 python3.9 python3; do \
   if $$p -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' >/dev/null 2>&1; \
   then python=$$p; break; fi; done; \
-if [ -z "$$python" ]; then \
-  echo "error: expected Python 3.9, 3.10 or 3.11 as python3.11, python3.10, python3.9 or python3. Received: $$(python3 --version 2>/dev/null || echo no python3)" >&2; exit 2; fi
+if [ -n "$$python" ]; then $$python -m venv $(1) || { rm -rf $(1); exit 2; }; \
+elif uv --version >/dev/null 2>&1; then uv venv --quiet --python 3.11 --seed $(1) || exit 2; \
+else \
+  echo "error: expected Python 3.9, 3.10 or 3.11 as python3.11, python3.10, python3.9 or python3, or uv (docs/install.md). Received: $$(python3 --version 2>/dev/null || echo no python3)" >&2; exit 2; fi
 endef
 
-.PHONY: run test check format audit clean
+.PHONY: run test check format docs audit clean
 run: $(INSTALLED)
 	@$(BIN)/python run_experiment.py $(ARGS)
 
@@ -35,9 +39,14 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(INSTALLED)
+	$(BIN)/python -m tff_partial.cli.flag_reference docs/flags.md
+	$(BIN)/python -m tff_partial.report docs/runs --markdown --remarks=docs/remarks --output=docs/results.md
+	$(BIN)/python -m tff_partial.report docs/runs --remarks=docs/remarks --output=docs/report.html
+
 # The newest pip-audit every time: an old one may not understand the database.
 audit:
-	@$(FIND_PYTHON); test -x $(AUDIT)/python || $$python -m venv .venv-audit
+	@test -x $(AUDIT)/python || { $(call CREATE_ENVIRONMENT,.venv-audit); }
 	@$(AUDIT)/python -m pip install --quiet --upgrade --disable-pip-version-check pip-audit
 	@PATH="$(CURDIR)/$(AUDIT):$$PATH" $(AUDIT)/python .ci/audit.py
 
@@ -45,9 +54,8 @@ clean:
 	rm -rf $(VENV) .venv-audit build *.egg-info
 
 $(INSTALLED): requirements.txt setup.cfg pyproject.toml
-	@$(FIND_PYTHON); \
-	echo "Installing into $(VENV) with $$($$python --version); this takes some minutes the first time."; \
-	test -x $(BIN)/python || $$python -m venv $(VENV)
+	@test -x $(BIN)/python || { $(call CREATE_ENVIRONMENT,$(VENV)); }
+	@echo "Installing into $(VENV) with $$($(BIN)/python --version); this takes some minutes the first time."
 	@$(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements.txt
-	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --disable-pip-version-check -e .
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --disable-pip-version-check -e .
 	@touch $@

@@ -53,11 +53,13 @@ def build_training(spec: Any, rate: str, record: Any, **local: Any) -> Callable[
     """Local training at a width, as a function to be timed."""
     import tensorflow as tf
 
+    from tff_partial import tiers
     from tff_partial.core import local_training
     from tff_partial.layers import parts
     from tff_partial.processes import submodel
 
-    small = submodel.create_submodel(spec, rate, scaler=True).spec.instantiate()
+    tier = tiers.create(rate, are_rates=True)
+    small = submodel.create_submodel(spec, tier, scaler=True).spec.instantiate()
     settings = local_training.LocalTraining(batch_size=BATCH, momentum=0.9, **local)
     train = local_training.build(small, parts.everything(small), settings)
     initial = tf.nest.map_structure(lambda v: tf.random.uniform(v.shape, 0.0, 0.1), small.weights)

@@ -48,27 +48,22 @@ def create(model_name: str) -> tuple[Any, Any, Any]:
     """The spec, the local training and a client's (x, y)."""
     import numpy as np
 
-    import models
     from benchmarks import works
-    from tff_partial.core import model as model_spec
     from tff_partial.core.local_training import LocalTraining
-    from tff_partial.core.model import Cut
+    from tff_partial.experiments import bundled
 
     rng = np.random.default_rng(0)
-    cuts, batch = models.TIERS[model_name]
-    options: dict[str, Any] = {
-        "cuts": {name: Cut(*cut) for name, cut in cuts.items()},
-        "capacity_batch": batch,
-    }
+    architecture = bundled.models.ARCHITECTURES[model_name]
+    shape, classes = architecture.input_shape, architecture.num_classes
     if model_name == "bilstm":
-        shape, classes, examples = (256,), 2, 195  # a client of IMDB with 128 clients
+        examples = 195  # a client of IMDB with 128 clients
         x = rng.integers(0, 10_000, (examples, 256)).astype(np.int32)
-        options["input_dtype"] = "int32"
+        spec = bundled.create_model(model_name, shape, classes)
     else:
-        shape, classes, examples = (32, 32, 3), 10, 320
+        examples = 320
         x = rng.integers(0, 256, (examples, *shape)).astype(np.uint8)
-        options |= {"input_dtype": "uint8", "preprocess": works.scale}
-    spec = model_spec.ModelSpec(lambda: models.create(model_name, shape, classes), shape, **options)
+        options = {"input_dtype": "uint8", "preprocess": works.scale}
+        spec = bundled.create_model(model_name, shape, classes, **options)
     local = LocalTraining(steps=10, batch_size=32, learning_rate=0.01, momentum=0.9)
     return spec, local, (x, rng.integers(0, classes, examples).astype(np.int32))
 
@@ -116,7 +111,7 @@ def rounds_of_tiers(rounds: int) -> dict[str, float]:
 
 def passes_of_tiers(rounds: int) -> dict[str, float]:
     """Seconds of one batch: forward pass, record and backward pass of each tier."""
-    from tff_partial import costs
+    from tff_partial import costs, tiers
     from tff_partial.core.lazy import tf
     from tff_partial.layers import parts, recorded
 
@@ -127,7 +122,7 @@ def passes_of_tiers(rounds: int) -> dict[str, float]:
     batch, labels = tf.constant(x[:size]), tf.constant(y[:size])
     runs: dict[str, Callable[[], Any]] = {}
     for tier in TIERS:
-        cut = costs.cut_of(tier, spec, size)
+        cut = costs.cut_of(tiers.create(tier), spec, size)
         steps = costs.forward_steps(spec, cut, size)
         part = parts.recorded(model, cut, steps, size)
         recorder = recorded.Recorder(model, cut, steps, size, "moving")

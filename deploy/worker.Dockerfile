@@ -15,8 +15,8 @@ COPY tff_partial/cli/__init__.py tff_partial/cli/command_line.py tff_partial/cli
 COPY tff_partial/core/__init__.py tff_partial/core/lazy.py /app/tff_partial/core/
 COPY tff_partial/runtime/__init__.py tff_partial/runtime/errors.py tff_partial/runtime/worker.py \
     /app/tff_partial/runtime/
-COPY tff_partial/runtime/workers/__init__.py tff_partial/runtime/workers/process.py \
-    /app/tff_partial/runtime/workers/
+COPY tff_partial/runtime/workers/__init__.py tff_partial/runtime/workers/contact.py \
+    tff_partial/runtime/workers/process.py /app/tff_partial/runtime/workers/
 COPY tff_partial/system/__init__.py tff_partial/system/children.py \
     tff_partial/system/interrupts.py tff_partial/system/temporary.py /app/tff_partial/system/
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from models import blocks
-from models.blocks import Shape
+from . import blocks
+from .blocks import Shape
 
 
 @tf.keras.utils.register_keras_serializable("models")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Union
 
 import tensorflow as tf
 
-from models import normalization as norm
+from . import normalization as norm
 
 Shape = tuple[int, ...]
 # A block, or a function that makes it from the shape of its input (without the batch).

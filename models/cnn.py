@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from models import blocks
-from models.blocks import Shape
+from . import blocks
+from .blocks import Shape
 
 
 def create_femnist_cnn(

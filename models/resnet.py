@@ -11,9 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from models import blocks
-from models import normalization as norm
-from models.blocks import KERAS, PYTORCH, Block, Defaults, Shape
+from . import blocks
+from . import normalization as norm
+from .blocks import KERAS, PYTORCH, Block, Defaults, Shape
 
 
 def conv2d(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from models import blocks
-from models.blocks import Block, Shape
+from . import blocks
+from .blocks import Block, Shape
 
 # Channels of a convolution, and whether 2x2 pooling follows.
 _CONVOLUTIONS = (

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from models import resnet
-from models.blocks import Shape
+from . import resnet
+from .blocks import Shape
 
 
 def create_wide_resnet28_10(

@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 
-from tasks import (
-    cifar10,
-    cifar100,
-    emnist,
-    fashion_mnist,
-    femnist,
-    imdb,
-    mnist,
-    svhn,
-    synthetic,
-    synthetic_feddc,
+from . import partition
+from .federated import DATA_KINDS, FederatedData, load
+from .task import Arrays, DataError, Inputs, Settings, Task
+
+# Each is a module of this package with a `TASK`.
+_NAMES = (
+    "imdb",
+    "cifar10",
+    "cifar100",
+    "femnist",
+    "emnist",
+    "mnist",
+    "fashion_mnist",
+    "svhn",
+    "synthetic",
+    "synthetic_feddc",
 )
-from tasks.federated import DATA_KINDS, FederatedData, load
-from tasks.task import Arrays, DataError, Settings, Task
-
-TASKS: Mapping[str, Task] = {
-    "imdb": imdb.TASK,
-    "cifar10": cifar10.TASK,
-    "cifar100": cifar100.TASK,
-    "femnist": femnist.TASK,
-    "emnist": emnist.TASK,
-    "mnist": mnist.TASK,
-    "fashion_mnist": fashion_mnist.TASK,
-    "svhn": svhn.TASK,
-    "synthetic": synthetic.TASK,
-    "synthetic_feddc": synthetic_feddc.TASK,
-}
+TASKS: Mapping[str, Task] = {name: import_module(f".{name}", __name__).TASK for name in _NAMES}
 
 __all__ = [
     "DATA_KINDS",
@@ -38,7 +30,9 @@ __all__ = [
     "Arrays",
     "DataError",
     "FederatedData",
+    "Inputs",
     "Settings",
     "Task",
     "load",
+    "partition",
 ]

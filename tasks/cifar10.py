@@ -2,58 +2,27 @@
 
 from __future__ import annotations
 
-from tasks import embedded, images, real
-from tasks.task import Arrays, Settings, Task
+import functools
+from dataclasses import replace
 
-_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+from . import embedded, images, presets
+from .task import Settings
 
-
-def load_embedded(seed: int) -> Arrays:
-    """Generated images of 10 classes."""
-    return embedded.colour_patterns(seed, num_classes=10)
-
-
-TASK = Task(
-    name="cifar10",
+TASK = images.create_task(
+    "cifar10",
+    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+    mean=(0.4914, 0.4822, 0.4465),
+    std=(0.2470, 0.2435, 0.2616),
     description="CIFAR-10, 32x32 colour photographs, 10 classes",
     num_classes=10,
     input_shape=(32, 32, 3),
-    loss="categorical",
-    preprocess=images.standardise((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    examples=(50_000, 10_000),
     augment=images.crop_and_flip,
-    tfds_name="cifar10",
-    load_embedded=load_embedded,
-    load_real=real.image_loader("cifar10", _URL),
-    is_prepared=real.prepared_check("cifar10"),
-    demo=Settings(
-        model="fedpmt_cnn_cifar10",
-        partition="dirichlet:1",
-        clients=16,
-        clients_per_round=4,
-        rounds=30,
-        local_steps=10,
-        batch_size=32,
-        learning_rate="0.05,24:0.01",
-        momentum=0.9,
-        weight_decay=1e-4,
-        tiers="strong:4,moderate:4,weak:8",
-        target_accuracy=0.6,
-        eval_every=2,
-    ),
+    load_embedded=functools.partial(embedded.colour_patterns, num_classes=10),
+    demo=replace(presets.COLOUR_DEMO, partition="dirichlet:1", tiers="strong:4,moderate:4,weak:8"),
     papers={
-        "embracingfl": Settings(
-            model="resnet20",
-            partition="dirichlet:0.1",
-            clients=128,
-            clients_per_round=32,
-            rounds=1000,
-            local_steps=10,
-            batch_size=32,
-            learning_rate="0.4,800:0.04,900:0.004",
-            momentum=0.9,
-            weight_decay=1e-4,
-            tiers="strong:16,moderate:16,weak:96",
-            eval_every=10,
+        "embracingfl": replace(
+            presets.EMBRACINGFL,
             source=(
                 "EmbracingFL, sections 4 and 4.2, appendix 6.1 and 6.2; table 3, case 10. Of table "
                 "6, which repeats table 3, appendix 6.4 says that all 128 clients take part."
@@ -77,18 +46,9 @@ TASK = Task(
                 "shares of the chosen devices, are no tiers here."
             ),
         ),
-        "partial_averaging": Settings(
-            model="resnet20",
-            partition="dirichlet:0.1",
-            clients=128,
-            clients_per_round=32,
-            rounds=1000,
-            local_steps=10,
-            batch_size=32,
+        "partial_averaging": replace(
+            presets.PARTIAL_AVERAGING,
             learning_rate="0.2~6.1,500:0.02,750:0.002",
-            momentum=0.9,
-            weight_decay=1e-4,
-            eval_every=10,
             source=(
                 "Partial averaging, table 3 (non-IID, alpha 0.1, 25 % active, rate 0.2), "
                 "experimental settings and appendix: 10,000 iterations, warm-up over 5 epochs "
@@ -98,66 +58,19 @@ TASK = Task(
                 "unless asked for; the recipes ask."
             ),
         ),
-        "fedumf": Settings(
-            model="resnet18",
-            partition="classes:2",
-            clients=100,
-            clients_per_round=10,
-            rounds=300,
-            local_epochs=1,
-            batch_size=50,
-            learning_rate="0.05",
-            momentum=0.5,
-            weight_decay=5e-4,
+        "fedumf": replace(
+            presets.FEDUMF,
             target_accuracy=0.7,
-            eval_every=5,
             source=(
                 "FedUMF, section 5.1 and table 4 (non-IID, at most 2 classes, C = 0.1, rate 0.05). "
                 "Not stated: the number of clients (100, as in its appendix), whether K = 1 is an "
                 "epoch or a step (an epoch here)."
             ),
         ),
-        "fedumf_appendix": Settings(
-            model="two_conv_cnn",
-            partition="dirichlet_per_client:0.6",
-            clients=100,
-            clients_per_round=15,
-            rounds=300,
-            local_epochs=1,
-            batch_size=50,
-            learning_rate="0.1*0.998",
-            weight_decay_on="all",
-            target_accuracy=0.7,
-            eval_every=5,
-            source=(
-                "FedUMF, appendix A, tables A1 and A2 (non-IID, 15 %). Not stated: channels (64, "
-                "FedDC's), Dirichlet by client or by class (by client, as FedDC), whether its one "
-                "local round is an epoch (so here), rounds (300), momentum, clipping and weight "
-                "decay (none here; the tables' recipes clip and decay as FedDC's code does)."
-            ),
+        "fedumf_appendix": presets.fedumf_appendix(
+            not_stated=presets.CHANNELS, target_accuracy=0.7
         ),
-        "feddse": Settings(
-            model="preact_resnet18",
-            partition="classes:2",
-            clients=100,
-            clients_per_round=10,
-            rounds=2500,
-            local_epochs=2,
-            batch_size=16,
-            learning_rate="0.001",
-            momentum=0.9,
-            weight_decay=5e-4,
-            weight_decay_on="all",
-            capacities="feddse",
-            eval_every=25,
-            source=(
-                "FedDSE, section 7 and appendix D, table 3 (high heterogeneity, 2 classes a "
-                "client). Depth of the network stated only for its memory (18). Its crops "
-                "(`augment`) are off unless asked for, and so is its static normalisation for "
-                "algorithms without sub-models. Weight decay acts as in HeteroFL's code, whose "
-                "set-up the paper follows."
-            ),
-        ),
+        "feddse": presets.feddse("2 classes", presets.DEPTH),
     },
     default_paper="embracingfl",
 )

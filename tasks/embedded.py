@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tasks.task import Arrays
+from .task import Arrays
 
 _DIGIT = 20  # Height of a digit after scaling, in a frame of 28.
 _PATCH = 15  # Height of a class pattern in a generated image of 32.

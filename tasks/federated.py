@@ -6,9 +6,9 @@ from typing import Callable, Optional
 
 import numpy as np
 
-from tasks import partition as partition_lib
-from tasks.partition import Partition
-from tasks.task import Arrays, Task
+from . import partition as partition_lib
+from .partition import Partition
+from .task import Arrays, Task
 
 DATA_KINDS = ("auto", "embedded", "tfds")
 

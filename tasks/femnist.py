@@ -9,21 +9,17 @@ classes.
 
 from __future__ import annotations
 
+import functools
 import pathlib
+from dataclasses import replace
 from typing import Any, Optional
 
 import numpy as np
 
-from tasks import embedded, images, real
-from tasks.task import Arrays, Settings, Task
+from . import embedded, images, presets, real
+from .task import Arrays, Settings, Task
 
 _URL = "https://storage.googleapis.com/tff-datasets-public/emnist_all.sqlite.lzma"
-_EMBEDDED_WRITERS = 100
-
-
-def load_embedded(seed: int) -> Arrays:
-    """Digits of 100 made-up writers."""
-    return embedded.digits_by_writer(seed, _EMBEDDED_WRITERS)
 
 
 def is_prepared(data_dir: Optional[str]) -> bool:
@@ -97,10 +93,11 @@ TASK = Task(
     loss="categorical",
     metrics=("accuracy", "top5_accuracy"),
     preprocess=images.standardise((0.0,), (1.0,)),
-    load_embedded=load_embedded,
+    examples=(671_585, 77_483),
+    writers=3400,
+    load_embedded=functools.partial(embedded.digits_by_writer, writers=100),
     load_real=load_real,
     is_prepared=is_prepared,
-    has_writers=True,
     demo=Settings(
         model="femnist_cnn",
         width=0.25,
@@ -117,35 +114,25 @@ TASK = Task(
         target_accuracy=0.9,
     ),
     papers={
-        "embracingfl": Settings(
+        "embracingfl": replace(
+            presets.EMBRACINGFL,
             model="femnist_cnn",
             partition="natural:2",
-            clients=128,
-            clients_per_round=32,
             rounds=200,
-            local_steps=10,
-            batch_size=32,
             learning_rate="0.04",
-            momentum=0.9,
-            weight_decay=1e-4,
-            tiers="strong:16,moderate:16,weak:96",
-            eval_every=10,
             source=(
                 "EmbracingFL, sections 4 and 4.2, appendix 6.1 and 6.2; table 4, case 10; two "
                 "writers a client."
             ),
         ),
-        "partial_averaging": Settings(
+        "partial_averaging": replace(
+            presets.PARTIAL_AVERAGING,
             model="femnist_cnn",
             partition="natural:3",
-            clients=128,
-            clients_per_round=32,
             rounds=500,
             local_steps=4,
-            batch_size=32,
             learning_rate="0.05~24.6",
-            momentum=0.9,
-            eval_every=10,
+            weight_decay=0.0,
             source=(
                 "Partial averaging, table 3 (25 % active, rate 0.05), experimental settings and "
                 "appendix: 2,000 iterations, a random tenth of the samples, for which three "

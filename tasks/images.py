@@ -1,9 +1,46 @@
-"""What happens to a batch of images in the graph: standardisation and augmentation."""
+"""Tasks of images: their constructor, and what happens to a batch in the graph."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Callable
+
+from . import real
+from .task import Task
+
+
+def create_task(
+    name: str,
+    url: str,
+    mean: Sequence[float],
+    std: Sequence[float],
+    tfds_name: str = "",
+    transpose: bool = False,
+    train: str = "train",
+    **fields: Any,
+) -> Task:
+    """Return a task of images that tensorflow-datasets has.
+
+    Args:
+      name: As in --task.
+      url: What tensorflow-datasets downloads.
+      mean: Mean of each channel, of pixels in [0, 1].
+      std: Standard deviation of each channel.
+      tfds_name: Name in tensorflow-datasets if it is another one.
+      transpose: Whether rows and columns are stored in the other order.
+      train: The splits of the training set, such as 'train+extra'.
+      **fields: The other fields of `Task`.
+    """
+    tfds_name = tfds_name or name
+    return Task(
+        name=name,
+        tfds_name=tfds_name,
+        loss="categorical",
+        preprocess=standardise(mean, std),
+        load_real=real.image_loader(tfds_name, url, transpose, train),
+        is_prepared=real.prepared_check(tfds_name),
+        **fields,
+    )
 
 
 def standardise(mean: Sequence[float], std: Sequence[float]) -> Callable[[Any], Any]:

@@ -7,12 +7,13 @@ used, so a forward LSTM ends on the text.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Optional
 
 import numpy as np
 
-from tasks import embedded, real
-from tasks.task import Arrays, Settings, Task
+from . import embedded, presets, real
+from .task import Arrays, Settings, Task
 
 _NAME = "imdb_reviews/plain_text"
 _URL = "http://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"
@@ -77,8 +78,10 @@ TASK = Task(
     num_classes=2,
     input_shape=(_LENGTH,),
     loss="binary",
+    x_dtype="int32",
     preprocess=_preprocess,
     tfds_name="imdb_reviews",
+    examples=(25_000, 25_000),
     load_embedded=load_embedded,
     load_real=load_real,
     is_prepared=real.prepared_check(_NAME),
@@ -97,36 +100,26 @@ TASK = Task(
         target_accuracy=0.8,
     ),
     papers={
-        "embracingfl": Settings(
+        "embracingfl": replace(
+            presets.EMBRACINGFL,
             model="bilstm",
             partition="dirichlet:0.1,fill",
-            clients=128,
-            clients_per_round=32,
             rounds=400,
-            local_steps=10,
-            batch_size=32,
             learning_rate="0.1,200:0.01,300:0.001",
-            momentum=0.9,
-            weight_decay=1e-4,
-            tiers="strong:16,moderate:16,weak:96",
-            eval_every=10,
             source=(
                 "EmbracingFL, sections 4 and 4.2, appendix 6.1 and 6.2; table 5, case 10. With "
                 "128 clients and two classes Dirichlet 0.1 leaves clients empty, and how they are "
                 "treated is not stated: filled up to 10."
             ),
         ),
-        "partial_averaging": Settings(
+        "partial_averaging": replace(
+            presets.PARTIAL_AVERAGING,
             model="bilstm",
             partition="dirichlet:0.5",
-            clients=128,
-            clients_per_round=32,
             rounds=200,
-            local_steps=10,
             batch_size=10,
             learning_rate="0.4~9.75,150:0.04,180:0.004",
-            momentum=0.9,
-            eval_every=10,
+            weight_decay=0.0,
             source=(
                 "Partial averaging, table 3 (non-IID, alpha 0.5, 25 % active), experimental "
                 "settings and appendix: 2,000 iterations, warm-up over 5 epochs (here of 19.5 "

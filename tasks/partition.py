@@ -19,8 +19,8 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
-from tasks.assignment import Partition
-from tasks.partition_rules import (
+from .assignment import Partition
+from .partition_rules import (
     bootstrap,
     classes,
     dirichlet,

@@ -6,7 +6,7 @@ from typing import Optional
 
 import numpy as np
 
-from tasks.assignment import Bootstrap, Contiguous, Partition, from_counts, from_owners
+from .assignment import Bootstrap, Contiguous, Partition, from_counts, from_owners
 
 MINIMUM = 10
 MAX_REDRAWS = 2000

@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from tasks.task import Arrays, DataError
+from .task import Arrays, DataError
 
 _PROBE_SECONDS = 10
 

@@ -21,16 +21,18 @@ of `synthetic_feddc.py`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
-from tasks import partition as partition_lib
-from tasks.federated import FederatedData
-from tasks.task import Settings, Task
+from . import partition as partition_lib
+from .federated import FederatedData
+from .task import Settings, Task
 
 _FEATURES, _CLASSES = 60, 10
 _MAX_SIZE, _TEST_CLIENTS = 1000, 100
+Examples = tuple[np.ndarray, np.ndarray]  # x and y
 
 
 class Client(NamedTuple):
@@ -87,25 +89,43 @@ def generate(partition: str, clients: int, seed: int) -> FederatedData:
     """
     alpha, beta = parse(partition)
 
-    def client_data(client: int) -> tuple[np.ndarray, np.ndarray]:
-        x, y, train_size = create_client(alpha, beta, seed, client)
-        return x[:train_size], y[:train_size]
+    def examples(client: int, held_out: bool = False) -> Examples:
+        x, y, size = create_client(alpha, beta, seed, client)
+        return (x[size:], y[size:]) if held_out else (x[:size], y[:size])
 
-    return FederatedData(
-        client_data,
+    return federated(
+        examples,
         lambda client: size(seed, client) * 4 // 5,
         clients,
-        _test_data(alpha, beta, seed, min(clients, _TEST_CLIENTS)),
+        lambda client: examples(client, held_out=True),
         _CLASSES,
         f"generated: Synthetic({alpha:g}, {beta:g})",
-        real=True,
     )
 
 
-def _test_data(alpha: float, beta: float, seed: int, clients: int) -> tuple[np.ndarray, np.ndarray]:
-    everyone = [create_client(alpha, beta, seed, client) for client in range(clients)]
-    x = np.concatenate([client.x[client.train_size :] for client in everyone])
-    return x, np.concatenate([client.y[client.train_size :] for client in everyone])
+def federated(
+    train: Callable[[int], Examples],
+    size: Callable[[int], int],
+    clients: int,
+    test: Callable[[int], Examples],
+    num_classes: int,
+    description: str,
+) -> FederatedData:
+    """Federated data of generated clients, tested on the examples of the first 100 of them.
+
+    Args:
+      train: Client -> its training examples.
+      size: Client -> how many they are.
+      clients: The population.
+      test: Client -> its test examples.
+      num_classes: Classes.
+      description: A label for results.
+    """
+    tested = [test(client) for client in range(min(clients, _TEST_CLIENTS))]
+    test_x, test_y = (np.concatenate(part) for part in zip(*tested))
+    return FederatedData(
+        train, size, clients, (test_x, test_y), num_classes, description, real=True
+    )
 
 
 def as_float(x: Any) -> Any:
@@ -115,6 +135,17 @@ def as_float(x: Any) -> Any:
     return tf.cast(x, tf.float32)
 
 
+DEMO = Settings(
+    model="softmax",
+    partition="synthetic:1,1",
+    clients=30,
+    clients_per_round=10,
+    rounds=40,
+    local_epochs=1,
+    batch_size=10,
+    learning_rate="0.01",
+)
+
 TASK = Task(
     name="synthetic",
     description=(
@@ -123,29 +154,16 @@ TASK = Task(
     ),
     num_classes=_CLASSES,
     input_shape=(_FEATURES,),
+    x_dtype="float32",
     loss="categorical",
     preprocess=as_float,
     generate=generate,
-    demo=Settings(
-        model="softmax",
-        partition="synthetic:1,1",
-        clients=30,
-        clients_per_round=10,
-        rounds=40,
-        local_epochs=1,
-        batch_size=10,
-        learning_rate="0.01",
-    ),
+    demo=DEMO,
     papers={
-        "fedprox": Settings(
-            model="softmax",
-            partition="synthetic:1,1",
-            clients=30,
-            clients_per_round=10,
+        "fedprox": replace(
+            DEMO,
             rounds=200,
             local_epochs=20,
-            batch_size=10,
-            learning_rate="0.01",
             source=(
                 "FedProx's public code for Synthetic(alpha, beta): 30 clients, 10 a round, 200 "
                 "rounds of 20 epochs, batch 10, rate 0.01, logistic regression. The paper tries "

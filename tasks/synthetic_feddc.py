@@ -17,18 +17,18 @@ clients. A client is a pure function of (seed, k), made when it is asked for.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from tasks import synthetic
-from tasks.federated import FederatedData
-from tasks.task import Settings, Task
+from . import synthetic
+from .federated import FederatedData
+from .task import Task
 
-_FEATURES, _CLASSES, _SIZE, _TEST_CLIENTS = 30, 5, 200, 100
+_FEATURES, _CLASSES, _SIZE = 30, 5, 200
 
 
-def create_client(
-    alpha: float, beta: float, seed: int, client: int
-) -> tuple[np.ndarray, np.ndarray]:
+def create_client(alpha: float, beta: float, seed: int, client: int) -> synthetic.Examples:
     """x float32 [200, 30] and y int32 [200] of a client: a pure function of the arguments."""
     rng = np.random.default_rng([seed, client])
     # Three words, so that no client has this generator.
@@ -55,18 +55,23 @@ def generate(partition: str, clients: int, seed: int) -> FederatedData:
       ValueError: for another partition.
     """
     alpha, beta = synthetic.parse(partition)
-    tested = [create_client(alpha, beta, seed, i) for i in range(min(clients, _TEST_CLIENTS))]
-    test_x, test_y = (np.concatenate(part) for part in zip(*tested))
-    return FederatedData(
-        lambda client: create_client(alpha, beta, seed, client),
-        lambda client: _SIZE,
-        clients,
-        (test_x, test_y),
-        _CLASSES,
-        f"generated: FedDC's synthetic data ({alpha:g}, {beta:g})",
-        real=True,
+
+    def examples(client: int) -> synthetic.Examples:
+        return create_client(alpha, beta, seed, client)
+
+    description = f"generated: FedDC's synthetic data ({alpha:g}, {beta:g})"
+    return synthetic.federated(
+        examples, lambda client: _SIZE, clients, examples, _CLASSES, description
     )
 
+
+_DEMO = replace(
+    synthetic.DEMO,
+    partition="synthetic:0,0",
+    clients=20,
+    clients_per_round=5,
+    learning_rate="0.1",
+)
 
 TASK = Task(
     name="synthetic_feddc",
@@ -76,28 +81,17 @@ TASK = Task(
     ),
     num_classes=_CLASSES,
     input_shape=(_FEATURES,),
+    x_dtype="float32",
     loss="categorical",
     preprocess=synthetic.as_float,
     generate=generate,
-    demo=Settings(
-        model="softmax",
-        partition="synthetic:0,0",
-        clients=20,
-        clients_per_round=5,
-        rounds=40,
-        local_epochs=1,
-        batch_size=10,
-        learning_rate="0.1",
-    ),
+    demo=_DEMO,
     papers={
-        "fedumf_appendix": Settings(
-            model="softmax",
+        "fedumf_appendix": replace(
+            _DEMO,
             partition="synthetic:1,0",
-            clients=20,
             clients_per_round=3,
             rounds=200,
-            local_epochs=1,
-            batch_size=10,
             learning_rate="0.1*0.998",
             weight_decay_on="all",
             source=(

@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Protocol, Union
 
 import numpy as np
 
-from tasks import partition as partition_lib
-from tff_partial import capacities, tiers
+from tff_partial import tiers
 from tff_partial.core import objectives
 
+from . import partition as partition_lib
+
 if TYPE_CHECKING:
-    from tasks.federated import FederatedData
+    from .federated import FederatedData
 
 # More than these is a mistake and fills the memory: clients of a population, examples that a client
 # goes through in a round, and epochs in it.
@@ -146,7 +147,7 @@ class Settings:
     def _check_tiers(self) -> None:
         if self.capacities:
             _require(not self.tiers, "capacities", "be given without tiers", self.capacities)
-            capacities.parse(self.capacities)
+            tiers.parse_drawn(self.capacities)
         if not self.tiers:
             _require(not self.only_tiers, "only_tiers", "be given with tiers", self.only_tiers)
             return
@@ -165,6 +166,16 @@ class Settings:
             _require(fits, "clients_per_round", limit, self.clients_per_round)
 
 
+class Inputs(Protocol):
+    """What a model must know of data; tasks and `FederatedData` say it."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def x_dtype(self) -> Union[str, np.dtype]: ...
+
+
 @dataclasses.dataclass(frozen=True)
 class Task:
     """A data set, how it reaches the model, and the hyperparameters of each paper that uses it.
@@ -175,6 +186,10 @@ class Task:
       num_classes: Classes of the real data.
       input_shape: One input of the model, of the real data; embedded data may differ
         (`FederatedData.input_shape`).
+      x_dtype: NumPy type of inputs as stored.
+      examples: About how many training and test examples the real data have.
+      writers: How many natural clients the real data have, for the partition `natural`; 0 for
+        none.
       loss: 'categorical' (softmax cross entropy) or 'binary' (one logit), of
         `tff_partial.objectives`.
       demo: Settings of a small run on embedded data.
@@ -188,7 +203,6 @@ class Task:
       metrics: What an evaluation reports beside the loss, of `tff_partial.objectives`.
       augment: In the graph, from a batch as stored and a seed [2] to another such batch; used only
         when asked for.
-      has_writers: Whether its examples have natural clients, for the partition `natural`.
       generate: From (partition, clients, seed), the data itself, in place of the loaders.
     """
 
@@ -201,13 +215,15 @@ class Task:
     papers: Mapping[str, Settings]
     default_paper: str
     preprocess: Callable[[Any], Any]
+    x_dtype: str = "uint8"
+    examples: tuple[int, int] = (5_000, 1_000)
+    writers: int = 0
     tfds_name: Optional[str] = None
     load_embedded: Optional[Callable[[int], Arrays]] = None
     load_real: Optional[Callable[[Optional[str]], Arrays]] = None
     is_prepared: Optional[Callable[[Optional[str]], bool]] = None
     metrics: tuple[str, ...] = ("accuracy",)
     augment: Optional[Callable[[Any, Any], Any]] = None
-    has_writers: bool = False
     generate: Optional[Callable[[str, int, int], FederatedData]] = None
 
     def __post_init__(self) -> None:

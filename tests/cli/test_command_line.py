@@ -60,6 +60,7 @@ COMMANDS = {
     "plots": ["-m", "tff_partial.plots", "--help"],
     "report": ["-m", "tff_partial.report", "--help"],
     "similarity": ["-m", "tff_partial.similarity", "--help"],
+    "all commands": ["-m", "tff_partial.cli", "--help"],
 }
 
 

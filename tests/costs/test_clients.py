@@ -19,31 +19,18 @@ from tff_partial.core import model as model_spec
 from tff_partial.core.model import Cut
 from tff_partial.costs import simulated_time
 from tff_partial.costs.blocks import measure
-
-IMAGE, GRAY = (32, 32, 3), (28, 28, 1)
-INPUTS = {
-    "resnet20": (IMAGE, 10),
-    "femnist_cnn": (GRAY, 62),
-    "bilstm": ((256,), 2),
-    "fedpmt_fcnn": (GRAY, 10),
-    "fedpmt_cnn_mnist": (GRAY, 10),
-    "fedpmt_cnn_cifar10": (IMAGE, 10),
-    "four_conv_cnn": (GRAY, 10),
-    "preact_resnet18": (IMAGE, 10),
-}
+from tff_partial.experiments import bundled
+from tff_partial.recipes import model_costs
 
 
 @functools.cache
 def spec(name, width=1.0):
-    shape, num_classes = INPUTS[name]
-    cuts, batch = models.TIERS.get(name, ({}, None))
-    return model_spec.ModelSpec(
-        lambda: models.create(name, shape, num_classes, width),
-        shape,
-        "int32" if name == "bilstm" else "float32",
-        cuts={tier: Cut(*cut) for tier, cut in cuts.items()},
-        capacity_batch=batch,
-    )
+    architecture = models.ARCHITECTURES[name]
+    return bundled.create_model(name, architecture.input_shape, architecture.num_classes, width)
+
+
+def cut_of(tier, model, batch_size):
+    return costs.cut_of(tiers.create(tier), model, batch_size)
 
 
 def own(*layers, shape=(5,), **options):
@@ -86,7 +73,7 @@ def test_costs_follow_pooling_that_floors_and_padding():
 def test_embracingfl_table_1(name, tier, expected):
     model = spec(name)
     # Another batch size than the table's: the models say at which theirs is computed.
-    cut = costs.cut_of(tier, model, batch_size=5)
+    cut = cut_of(tier, model, batch_size=5)
     client = costs.recorded_suffix(model, cut, batch_size=5)
     activations = client.activations * model.capacity_batch
     assert (client.parameters, activations, round(client.capacity, 2)) == expected
@@ -118,7 +105,7 @@ def test_average_capacities_of_embracingfl_table_3():
     model = spec("resnet20")
     for text, expected in cases.items():
         parsed = tiers.parse(text)
-        cuts = [costs.cut_of(tier.name, model, 32) for tier in parsed]
+        cuts = [costs.cut_of(tier, model, 32) for tier in parsed]
         # The paper averages the rounded capacities of table 1, and rounds halves up.
         capacities = [round(costs.capacity(model, cut, 32), 2) for cut in cuts]
         average = costs.average_capacity([tier.count for tier in parsed], capacities)
@@ -303,23 +290,23 @@ def test_cuts_by_name_number_and_capacity():
     model = spec("fedpmt_fcnn")
     capacities = [costs.capacity(model, Cut(k), 12) for k in range(5)]
     assert capacities == sorted(capacities, reverse=True)
-    assert costs.cut_of("strong", model, 12) == costs.cut_of("0", model, 12) == Cut(0)
-    assert costs.cut_of("moderate", model, 12) == costs.cut_of("1", model, 12) == Cut(1)
-    assert costs.cut_of("weak", model, 12) == costs.cut_of("0.3", model, 12) == Cut(2)
+    assert cut_of("strong", model, 12) == cut_of("0", model, 12) == Cut(0)
+    assert cut_of("moderate", model, 12) == cut_of("1", model, 12) == Cut(1)
+    assert cut_of("weak", model, 12) == cut_of("0.3", model, 12) == Cut(2)
     assert capacities[2] <= 0.2 < 0.3 < capacities[1] <= 0.5
-    assert costs.cut_of(".01", model, 12) == costs.cut_of("0.0022", model, 12) == Cut(4)
+    assert cut_of(".01", model, 12) == cut_of("0.0022", model, 12) == Cut(4)
     assert costs.deepest_cut(model) == 4
 
 
 def test_half_of_the_words_where_the_model_offers_it():
-    assert costs.cut_of("0.4", spec("bilstm"), 32) == Cut(1, half=True)
-    assert costs.cut_of("0.3", spec("bilstm"), 32) == Cut(2)
+    assert cut_of("0.4", spec("bilstm"), 32) == Cut(1, half=True)
+    assert cut_of("0.3", spec("bilstm"), 32) == Cut(2)
 
 
 def test_tiers_that_nothing_fits_take_the_deepest_cut():
     # Almost all numbers are in the last block with parameters; nothing to train follows it.
     model = own(dense(1), dense(50), tf.keras.layers.ReLU)
-    assert costs.cut_of("weak", model, 1) == costs.cut_of("moderate", model, 1) == Cut(1)
+    assert cut_of("weak", model, 1) == cut_of("moderate", model, 1) == Cut(1)
     assert costs.deepest_cut(model) == 1
 
 
@@ -334,13 +321,13 @@ def test_tiers_that_nothing_fits_take_the_deepest_cut():
 )
 def test_bad_tiers(tier, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
-        costs.cut_of(tier, spec("fedpmt_fcnn"), 12)
+        cut_of(tier, spec("fedpmt_fcnn"), 12)
 
 
 def test_bad_cuts_of_a_model():
     too_deep = own(dense(4), dense(3), cuts={"weak": Cut(2)})
     with pytest.raises(ValueError, match="must be at most 1 for this model"):
-        costs.cut_of("weak", too_deep, 1)
+        cut_of("weak", too_deep, 1)
     with pytest.raises(ValueError, match="must be left out of an LSTM"):
         costs.capacity(too_deep, Cut(1, half=True), 1)
 
@@ -361,7 +348,7 @@ def test_prefix_and_suffix_make_up_the_whole():
 )
 def test_forward_steps_of_resnet20(tier, steps):
     model = spec("resnet20")
-    cut = costs.cut_of(tier, model, 32)
+    cut = cut_of(tier, model, 32)
     assert costs.forward_steps(model, cut, 32) == steps
     blocks, tail = measure(model), costs.recorded_suffix(model, cut, 32)
     budget = 2 * tail.parameters + 2 * 32 * tail.activations
@@ -436,8 +423,10 @@ def test_bytes_of_channels_are_those_of_the_shares_that_a_client_sends(name, sha
         part = channel._part(built, share)
         for variable in (*built.trainable, *built.statistics):
             sent += np.broadcast_to(part.weight(variable), variable.shape).sum()
-    assert channel.cost(model, params, "weak").bytes_up == 4 * sent
-    assert channel.cost(model, params, "strong") == costs.whole(model, params.local.batch_size)
+    assert channel.cost(model, params, params.tiers[0]).bytes_up == 4 * sent
+    assert channel.cost(model, params, tiers.create("strong")) == costs.whole(
+        model, params.local.batch_size
+    )
 
 
 # Time.
@@ -493,7 +482,7 @@ def test_json_for_another_task(capsys):
 
 
 def test_papers_figures_only_for_the_papers_input():
-    changed = costs_command.report("femnist_cnn", (28, 28, 1), 10, 32, ["strong"])
+    changed = model_costs.report("femnist_cnn", (28, 28, 1), 10, 32, tiers.as_tiers(["strong"]))
     assert {row["paper"] for row in changed["rows"]} == {""}
 
 

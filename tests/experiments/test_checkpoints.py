@@ -16,7 +16,7 @@ from tff_partial.core import evaluation
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.experiments import checkpoints, client_store, divergence
 from tff_partial.experiments import loop as training
-from tff_partial.results import folder as results
+from tff_partial.results import metrics
 
 STATE = collections.OrderedDict(
     w=[np.arange(6, dtype=np.float32).reshape(2, 3), np.ones(4, np.float32)], t=np.int32(7)
@@ -153,7 +153,7 @@ def run(process, folder, rounds=6, **options):
 
 
 def without_seconds(folder):
-    rows = results.read_metrics(str(folder))
+    rows = metrics.read(str(folder))
     return [{name: v for name, v in row.items() if name != "seconds"} for row in rows]
 
 
@@ -277,13 +277,13 @@ def test_divergence_is_an_error_that_keeps_the_last_finite_state(name, params, t
     assert [p.name for p in (tmp_path / "checkpoints").iterdir()] == ["round_2.npz"]
     with np.load(tmp_path / "checkpoints" / "round_2.npz") as arrays:
         assert all(np.isfinite(arrays[name]).all() for name in arrays)
-    rows = results.read_metrics(str(tmp_path))
+    rows = metrics.read(str(tmp_path))
     assert [row["round"] for row in rows] == [1, 2, 3]
     assert not np.isfinite(rows[-1]["train_loss"])
     again = diverge(process, tmp_path)
     assert str(again) == str(error)
     assert np.array_equal(
-        [[*row.values()][1:5] for row in results.read_metrics(str(tmp_path))],
+        [[*row.values()][1:5] for row in metrics.read(str(tmp_path))],
         [[*row.values()][1:5] for row in rows],
         equal_nan=True,
     )
@@ -315,7 +315,7 @@ def test_a_tier_without_clients_has_an_empty_cell(tmp_path):
     training.train(
         process, Data(4), evaluate, plan, str(tmp_path), tier_of=lambda client, round_num: round_num
     )
-    rows = results.read_metrics(str(tmp_path))
+    rows = metrics.read(str(tmp_path))
     assert [row["train_accuracy_1"] is None for row in rows] == [True, False]
     assert [row["train_accuracy_strong"] is None for row in rows] == [False, True]
 
@@ -341,6 +341,6 @@ def test_tensorboard_has_what_metrics_csv_has(tmp_path):
     [path] = (tmp_path / "tensorboard").iterdir()
     gc.collect()  # closes the writer
     events = event_accumulator.EventAccumulator(str(path), {"tensors": 0}).Reload()
-    rows = results.read_metrics(str(tmp_path))
+    rows = metrics.read(str(tmp_path))
     losses = [float(tf.make_ndarray(e.tensor_proto)) for e in events.Tensors("train_loss")]
     assert losses == pytest.approx([row["train_loss"] for row in rows], rel=1e-6)

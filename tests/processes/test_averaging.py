@@ -12,6 +12,7 @@ from tests import tiny
 from tests.experiments.test_client_store import Data, evaluate
 from tests.processes.test_stateful import batches
 from tests.references import averaging as reference
+from tff_partial import tiers
 from tff_partial.algorithms import registry
 from tff_partial.core import model as model_spec
 from tff_partial.core.local_training import LocalTraining
@@ -339,7 +340,7 @@ def test_both_send_the_same_at_the_papers_intervals():
         entry = registry.ALGORITHMS[name]
         params = entry.params(local=local(steps=steps), population=8, active=2)
         assert params.period() == (10 if name == "partial_averaging" else 1)
-        bytes_up[name] = rounds * entry.cost(model, params, "strong").bytes_up
+        bytes_up[name] = rounds * entry.cost(model, params, tiers.create("strong")).bytes_up
     # Bytes of a round are rounded.
     assert bytes_up["partial_averaging"] == pytest.approx(bytes_up["periodic_averaging"], abs=5)
 

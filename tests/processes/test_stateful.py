@@ -7,7 +7,7 @@ import tensorflow_federated as tff
 
 from tests import tiny
 from tests.references import stateful as reference
-from tff_partial import costs
+from tff_partial import costs, tiers
 from tff_partial.algorithms import registry
 from tff_partial.core import client_data, local_training
 from tff_partial.core.local_training import LocalTraining
@@ -214,11 +214,11 @@ def test_variates_are_counted_in_the_bytes():
     plain = costs.whole(model, 5)
     for name in ("scaffold", "feddc", "fedumf_feddc"):
         entry = registry.ALGORITHMS[name]
-        cost = entry.cost(model, entry.params(local=local()), "strong")
+        cost = entry.cost(model, entry.params(local=local()), tiers.create("strong"))
         assert cost.bytes_up == cost.bytes_down == 2 * plain.bytes_up
     for name in ("feddyn", "fedumf", "fedprox"):
         entry = registry.ALGORITHMS[name]
-        assert entry.cost(model, entry.params(local=local()), "strong") == plain
+        assert entry.cost(model, entry.params(local=local()), tiers.create("strong")) == plain
 
 
 @pytest.mark.parametrize("name", ["scaffold", "feddc", "fedumf_feddc", "vrl_sgd"])

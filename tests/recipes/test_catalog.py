@@ -17,6 +17,7 @@ from tff_partial.experiments import config
 from tff_partial.recipes import catalog, exact, schema
 from tff_partial.recipes import plan as recipe_plan
 from tff_partial.recipes import scale as recipe_scale
+from tff_partial.results.schema import Target
 from tff_partial.similarity import study
 
 TABLES = {
@@ -149,16 +150,16 @@ def test_numbers_are_read_with_their_spread_and_targets():
     rows = {row.id: row for row in catalog.load("fedumf/table1").rows}
     paper = rows["eta0.01-c0.1-fedavg"].paper
     assert (paper.value, paper.spread) == (69.0, None)
-    assert paper.targets[0] == (0.92, 23.0)
-    assert paper.targets[-1] == (0.97, None)
+    assert paper.targets[0] == Target(0.92, 23.0)
+    assert paper.targets[-1] == Target(0.97, None)
     assert paper.text.endswith("97 %: *")
 
 
 def test_data_that_stand_in_for_the_papers_are_noted():
     for name in ("fedumf/tableA1", "fedumf/tableA2"):
         only = "c15-mnist-iid-fedavg,c15-emnist-iid-fedavg"
-        rows = plan(name, only=only, data="tfds").document["rows"]
-        assert [row["stands_in"] for row in rows] == [False, True]
+        rows = plan(name, only=only, data="tfds").document.rows
+        assert [row.stands_in for row in rows] == [False, True]
 
 
 def test_combinations_of_axes_have_their_own_settings():
@@ -349,8 +350,8 @@ def test_given_flags_apply_to_every_row_and_are_noted():
         assert "--client_parallelism=1" in run.arguments
     assert found.runs[1].experiment.settings.tiers == "strong:2,moderate:2,weak:12"
     given = {"rounds": 20, "partition": "dirichlet:1", "task": "mnist", "clients": 16}
-    assert found.document["given"] == {**given, "model": "mlp_200"}
-    assert "Embedded data stand for mnist, not the real set." in found.document["notes"]
+    assert found.document.given == {**given, "model": "mlp_200"}
+    assert "Embedded data stand for mnist, not the real set." in found.document.notes
     assert "/somewhere" not in str(found.document)
     assert "parallelism" not in str(found.document)
 
@@ -376,7 +377,7 @@ def test_a_preset_has_no_target_for_a_recipe_without_one():
 
 def test_commands_are_short_on_real_data_and_name_no_folder(tmp_path):
     found = plan("embracing/table3", 0.1, only="case1", data="tfds", data_dir=str(tmp_path))
-    assert found.document["rows"][0]["command"] == (
+    assert found.document.rows[0].command == (
         "python run_experiment.py --task=cifar10 --algo=embracing --preset=paper "
         "--paper=embracingfl --clients=40 --clients_per_round=10 --rounds=100 "
         "--learning_rate=0.4,80:0.04,90:0.004 --tiers=strong:40 --eval_every=2 --data=tfds "
@@ -429,7 +430,7 @@ def test_a_task_without_writers_needs_another_partition():
 def test_tasks_say_whether_they_have_writers():
     for task in tasks.TASKS.values():
         if task.load_embedded is not None:
-            assert task.has_writers == (task.load_embedded(0).writers is not None), task.name
+            assert bool(task.writers) == (task.load_embedded(0).writers is not None), task.name
 
 
 def test_the_document_lists_every_recipe_with_its_number_of_runs():

@@ -14,6 +14,7 @@ import pytest
 
 import tasks
 from tff_partial.cli import run as run_experiment
+from tff_partial.experiments import config
 from tff_partial.recipes import estimate, runner, schema
 from tff_partial.recipes import outcome as recipe_results
 from tff_partial.recipes import plan as recipe_plan
@@ -41,7 +42,7 @@ if message:
 
 
 def fake_run(folder, name, rounds=2, seconds=0.01, message=""):
-    row = schema.Row(name, name, {}, {}, schema.Published())
+    row = schema.Row(name, name)
     place = folder / name / "seed-0"
     arguments = ("-c", FAKE, str(place), str(rounds), str(seconds), message)
     experiment = types.SimpleNamespace(
@@ -302,8 +303,15 @@ def test_dry_run_lists_the_runs_and_writes_nothing(tiny, tmp_path, capsys, monke
 
 @pytest.mark.parametrize(("is_embedded", "words"), [(True, 32), (False, 256)])
 def test_the_estimate_is_of_the_data_that_are_used(is_embedded, words):
-    task = tasks.TASKS["imdb"]
-    assert estimate.inputs(task, is_embedded).input_shape == (words,)
+    experiment = config.create("imdb", "fedavg")
+    assert estimate.Data.of(experiment, is_embedded).input_shape == (words,)
+
+
+@pytest.mark.parametrize(("is_embedded", "writers"), [(True, 100), (False, 3400)])
+def test_clients_of_writers_have_the_writers_share_of_the_examples(is_embedded, writers):
+    experiment = config.create("femnist", "fedavg")
+    train = 3 * 1397 if is_embedded else tasks.TASKS["femnist"].examples[0]
+    assert estimate.Data.of(experiment, is_embedded).size == 2 * train // writers
 
 
 def test_exact_tables_print_at_once(tmp_path, capsys):

@@ -453,7 +453,7 @@ def test_hostile_text_stays_text(results):
     names = ("recipe", "title", "paper", "scale_rule")
     changes = {**dict.fromkeys(names, HOSTILE), "notes": [HOSTILE], "metric": metric}
     folder = write_recipe(results, [hostile], **changes)
-    write_run(folder / "a" / "seed-0", [0.5], is_real=False, data=HOSTILE, tiers="<b>:4")
+    write_run(folder / "a" / "seed-0", [0.5], is_real=False, data=HOSTILE, tiers="strong:4")
     text, html = of(results)
     elements = Elements(html).found
     assert [tag for tag, _ in elements].count("script") == 3
@@ -603,6 +603,7 @@ BAD = {
     "no settings": lambda results: write(write_run(results / "a", []) / "config.json", "{}"),
     "target in words": lambda results: write_run(results / "a", [], target_accuracy="high"),
     "capacities that are none": lambda results: write_run(results / "a", [], capacities="1/00"),
+    "tiers that are none": lambda results: write_run(results / "a", [], tiers="<b>:4"),
     "row longer than the head": lambda results: write(
         write_run(results / "a", [0.5]) / "metrics.csv", "round,seconds\n1,2,3\n"
     ),

@@ -236,8 +236,9 @@ def test_in_order_is_bounded():
         assert result == position * 10
         finished.append(position)
 
-    with in_process.Workers(3, devices.CPU).pool as pool:
-        parallel.in_order(work, finish, 50, pool, 3)
+    threads = parallel.ClientThreads(3)
+    threads.run_in_order(work, finish, 50)
+    threads.close()
     assert finished == list(range(50))
     assert most[0] <= 9
 

@@ -21,8 +21,8 @@ from tests import stock
 from tff_partial import runtime
 from tff_partial.cli import run as run_experiment
 from tff_partial.experiments import loop
-from tff_partial.results import folder as results
-from tff_partial.runtime.workers import client, local_cpp, process
+from tff_partial.results import metrics
+from tff_partial.runtime.workers import client, contact, local_cpp, process
 
 # Starts a worker, writes its process id, and then does what the test says.
 CHILD = """
@@ -131,7 +131,7 @@ def test_a_worker_that_hangs_in_a_round_is_an_error_and_is_ended(monkeypatch):
     context = local_cpp.create_context()
     stock.train(context, [stock.client_data(2)])
     monkeypatch.setattr(client, "_WATCH_INTERVAL", 0.3)
-    monkeypatch.setattr(local_cpp, "_CONTACT_TIMEOUT", 0.3)
+    monkeypatch.setattr(context._client, "_timeout", 0.3)
     threading.Timer(0.5, os.kill, (context.worker_pid, signal.SIGSTOP)).start()
     begin = time.monotonic()
     expected = rf"process {context.worker_pid}, is lost \(still running; it no longer answers\)"
@@ -156,7 +156,7 @@ def test_a_run_whose_worker_is_killed_ends_in_one_line_and_can_be_resumed(
         assert len(error) == 1, error
         assert error[0].startswith("error: the TFF worker, process ")
         assert error[0].endswith(f"start again with --output_dir={folder} to go on")
-        assert [row["round"] for row in results.read_metrics(str(folder))] == [1, 2]
+        assert [row["round"] for row in metrics.read(str(folder))] == [1, 2]
         monkeypatch.undo()
         for name in ("killed", "whole"):
             assert run_experiment.main([*arguments, f"--output_dir={tmp_path / name}"]) == 0
@@ -183,9 +183,9 @@ def kill_before_round_3(monkeypatch):
 def test_a_worker_that_computes_for_long_still_answers(monkeypatch):
     monkeypatch.setattr(client, "_WATCH_INTERVAL", 0.2)
     looks = []
-    is_alive = process.is_alive
+    is_alive = contact.is_alive
     monkeypatch.setattr(
-        process, "is_alive", lambda *args: looks.append(is_alive(*args)) or looks[-1]
+        contact, "is_alive", lambda *args: looks.append(is_alive(*args)) or looks[-1]
     )
     context = local_cpp.create_context()
     stock.train(context, [stock.client_data(2, repeat=900)])

@@ -18,7 +18,7 @@ import tensorflow_federated as tff
 from tensorflow_federated.proto.v0 import executor_pb2
 
 from tests import stock
-from tff_partial.runtime.workers import client, local_cpp, remote
+from tff_partial.runtime.workers import client, contact, local_cpp, remote
 from tff_partial.runtime.workers import process as worker_process
 
 CLIENTS_INT = tff.FederatedType(np.int32, tff.CLIENTS)
@@ -190,8 +190,8 @@ def test_a_worker_that_hangs_is_asked_once_to_release_values(workers, connect, m
     assert context.invoke(total, [1, 2, 3]) == 6
     monkeypatch.setattr(client, "_WATCH_INTERVAL", 0.3)
     looks = []
-    monkeypatch.setattr(worker_process, "is_alive", lambda *address: bool(looks.append(address)))
-    stub = context._workers[0]._client._stub
+    monkeypatch.setattr(contact, "is_alive", lambda *address: bool(looks.append(address)))
+    stub = context._workers[0]._stub
     workers.signal(0, signal.SIGSTOP)
     for _ in range(20):
         stub.dispose(executor_pb2.DisposeRequest())
@@ -283,8 +283,8 @@ def test_worker_command_stops_cleanly(tmp_path, connect, signum):
     assert connect([f"localhost:{port}"]).invoke(total, [1, 2]) == 3
     command.send_signal(signum)
     assert command.wait(10) == 0
-    with worker_process.open_channel(f"localhost:{port}") as channel:
-        assert not worker_process.answers(channel, 1.0)
+    with contact.open_channel(f"localhost:{port}") as channel:
+        assert not contact.answers(channel, 1.0)
 
 
 def test_worker_command_refuses_a_bad_port_in_one_line(tmp_path, workers):

@@ -9,7 +9,7 @@ from scipy import special
 
 from tests import tiny
 from tests.references import submodels as reference
-from tff_partial import capacities
+from tff_partial import tiers
 from tff_partial.core import client_data as records
 from tff_partial.core import local_training
 from tff_partial.core import model as model_spec
@@ -18,6 +18,7 @@ from tff_partial.submodels import groups as channel_groups
 from tff_partial.submodels import selection, slicing
 
 TIERS = ("1", "1/2", "1/4")
+RATES = [tier.rate for tier in tiers.as_tiers(TIERS, are_rates=True)]
 LOCAL = LocalTraining(
     steps=4, batch_size=5, learning_rate=0.2, momentum=0.9, weight_decay=0.01, clip_norm=1.0
 )
@@ -104,7 +105,7 @@ def kept_by(algo, net, weights, record, round_num, rate, rounding):
 
 def fjord_rates(record, round_num, rate):
     """The rate of each local step, as the library draws them among those that fit."""
-    fitting = [r for r in map(capacities.rate_of, TIERS) if r <= rate]
+    fitting = [r for r in RATES if r <= rate]
     seed = element(record, round_num)["seed"]
     fold_in = tf.random.experimental.stateless_fold_in
     seeds = [fold_in(seed + tf.constant([step + 1, 0]), 0xF) for step in range(LOCAL.steps)]
@@ -158,7 +159,7 @@ def check_against_numpy(algo, net, weighting, local):
     expected = as_dict(net, rounds.weights())
     for round_num in range(3):
         clients = []
-        for (x, y), record, rate in zip(data, rounds.records, map(capacities.rate_of, TIERS)):
+        for (x, y), record, rate in zip(data, rounds.records, RATES):
             kept = kept_by(algo, net, expected, record, round_num, rate, rounding)
             client = {"x": x, "y": y, "kept": kept, "rate": rate}
             client["batches"] = batches(record, round_num)
@@ -382,7 +383,7 @@ def test_distillation_moves_the_mean_towards_the_ensemble():
     plain.next()
     mean = as_dict("dense", plain.weights())
     clients = []
-    for (x, y), record, rate in zip(data, plain.records, map(capacities.rate_of, TIERS)):
+    for (x, y), record, rate in zip(data, plain.records, RATES):
         kept = kept_by("feddse", "dense", before, record, 0, rate, "ceil")
         client = {"x": x, "y": y, "kept": kept, "batches": batches(record, 0)}
         small = reference.extract(before, kept)

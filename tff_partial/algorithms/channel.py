@@ -27,6 +27,7 @@ from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.layers import channel_masks, parts
 from tff_partial.processes import learning
+from tff_partial.tiers import Tier
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,19 +49,19 @@ class Params(learning.TieredParams):
 def build(model: ModelSpec, params: Params) -> LearningProcess:
     """Return the process."""
 
-    def part_fn(tier: str) -> learning.PartFn:
+    def part_fn(tier: Tier) -> learning.PartFn:
         return functools.partial(_part, share=_share(params, tier))
 
     return learning.build_tiered_process(model, params, part_fn)
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
     """Return what a round costs a client of the tier."""
     return costs.channels(model, _share(params, tier), params.local.batch_size)
 
 
-def _share(params: Params, tier: str) -> float:
-    return 1.0 if tier in ("strong", "0") else params.share
+def _share(params: Params, tier: Tier) -> float:
+    return 1.0 if tier.is_whole else params.share
 
 
 def _part(model: Model, share: float) -> parts.Part:

@@ -18,6 +18,7 @@ from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.processes.stateful import StatefulProcess
+from tff_partial.tiers import Tier
 
 _FLAG_TYPES = (bool, int, float, str)
 
@@ -78,7 +79,7 @@ class Algorithm(Generic[Params]):
         every other field is a flag, described below 'Attributes:' of the docstring, or in `needs`.
       build: (model, params) -> the process: a `tff.learning.templates.LearningProcess`, or a
         `StatefulProcess` if clients keep something between rounds.
-      cost: (model, params, tier's name) -> what a round costs a client of the tier.
+      cost: (model, params, tier) -> what a round costs a client of the tier.
       needs: Fields of `params` that the experiment fills in, so that they are no flags: `tiers`
         (names of the tiers, for an algorithm that treats them differently), `population` (number
         of all clients), `active` (number of clients that keep their local models for some rounds),
@@ -94,7 +95,7 @@ class Algorithm(Generic[Params]):
     paper: str
     params: type[Params]
     build: Callable[[ModelSpec, Params], Union[LearningProcess, StatefulProcess]]
-    cost: Callable[[ModelSpec, Params, str], costs.ClientCost]
+    cost: Callable[[ModelSpec, Params, Tier], costs.ClientCost]
     needs: tuple[str, ...] = ()
     tiers_are_rates: bool = False
     next_cohort_trains: bool = False
@@ -137,7 +138,7 @@ class Algorithm(Generic[Params]):
         return tuple(found)
 
 
-def whole_model_cost(model: ModelSpec, params: HasLocalTraining, tier: str) -> costs.ClientCost:
+def whole_model_cost(model: ModelSpec, params: HasLocalTraining, tier: Tier) -> costs.ClientCost:
     """Return what a round costs a client that trains the whole model and sends nothing else."""
     return costs.whole(model, params.local.batch_size)
 

@@ -27,6 +27,7 @@ from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.layers import parts, recorded
 from tff_partial.processes import learning
+from tff_partial.tiers import Tier
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +51,7 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
     """Return the process."""
     size = params.local.batch_size
 
-    def part_fn(tier: str) -> learning.PartFn:
+    def part_fn(tier: Tier) -> learning.PartFn:
         cut = costs.cut_of(tier, model, size)
         return functools.partial(
             parts.recorded,
@@ -64,7 +65,7 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
     return learning.build_tiered_process(model, params, part_fn)
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
     """Return what a round costs a client of the tier."""
     size = params.local.batch_size
     return costs.recorded_suffix(model, costs.cut_of(tier, model, size), size)

@@ -25,13 +25,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from tff_partial import capacities
+from tff_partial import tiers
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import checks
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.processes import submodel
 from tff_partial.submodels import selection
+from tff_partial.tiers import Tier
 
 LAYERS = ("all", "dense")
 
@@ -55,7 +56,7 @@ class Params(submodel.HeteroParams):
         checks.one_of("layers", self.layers, LAYERS)
         _layer_rates(self.keep_rates)
 
-    def submodel(self, model: ModelSpec, tier: str) -> submodel.Submodel:
+    def submodel(self, model: ModelSpec, tier: Tier) -> submodel.Submodel:
         return submodel.create_submodel(
             model,
             tier,
@@ -74,7 +75,7 @@ def _layer_rates(text: str) -> dict[str, float]:
     pairs = [entry.rpartition(":")[::2] for entry in text.split(",") if text]
     if not all(name for name, _ in pairs):
         raise ValueError(f"keep_rates must be like fc1:0.5,fc2:0.75. Received: keep_rates={text!r}")
-    return {name: capacities.rate_of(rate) for name, rate in pairs}
+    return {name: tiers.create(rate, are_rates=True).rate for name, rate in pairs}
 
 
 ALGORITHM = Algorithm(

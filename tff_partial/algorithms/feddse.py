@@ -37,6 +37,7 @@ from tff_partial.processes import distillation, submodel
 from tff_partial.submodels import scores as activations
 from tff_partial.submodels import selection
 from tff_partial.submodels.groups import Channels
+from tff_partial.tiers import Tier
 
 _BATCH = 100  # examples at a time in the inference pass
 
@@ -101,7 +102,7 @@ def _distillation(params: Params) -> Optional[distillation.Distillation]:
     return distillation.Distillation(examples, params.distill_steps, params.distill_learning_rate)
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
     """Return a client's cost of a round: it receives the whole model and runs it once."""
     trained = submodel.cost(model, params, tier)
     whole = costs.whole(model, params.local.batch_size)

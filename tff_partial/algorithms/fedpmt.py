@@ -33,6 +33,7 @@ from tff_partial.core.model import Cut, ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.layers import parts
 from tff_partial.processes import learning
+from tff_partial.tiers import Tier
 
 OPTIONS = ("server", "device")
 
@@ -64,35 +65,35 @@ class Params(learning.TieredParams):
 def build(model: ModelSpec, params: Params) -> LearningProcess:
     """Return the process."""
 
-    def part_fn(tier: str) -> learning.PartFn:
+    def part_fn(tier: Tier) -> learning.PartFn:
         return functools.partial(parts.stopped, cut=_mask(model, params, tier))
 
     return learning.build_tiered_process(model, params, part_fn)
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
     """Return what a round costs a client of the tier."""
     return costs.backprop_suffix(model, _mask(model, params, tier), params.local.batch_size)
 
 
-def _mask(model: ModelSpec, params: Params, tier: str) -> Cut:
+def _mask(model: ModelSpec, params: Params, tier: Tier) -> Cut:
     """Return the blocks that a client of the tier leaves out, f_k."""
     if params.option == "device":
         return Cut(_pick(model, params, tier))
     return Cut(costs.cut_of(tier, model, params.local.batch_size).blocks)
 
 
-def _pick(model: ModelSpec, params: Params, tier: str) -> int:
+def _pick(model: ModelSpec, params: Params, tier: Tier) -> int:
     """Return the largest of the offered masks that fits, as a number of removed blocks."""
     size, deepest = params.local.batch_size, costs.deepest_cut(model)
     offered = [int(mask) for mask in params.masks.split(",") if mask] or range(deepest + 1)
     if max(offered) > deepest:
         raise ValueError(f"masks must be at most {deepest}. Received: masks={params.masks!r}")
-    if "." not in tier:
+    if tier.kind != "memory":
         own = costs.cut_of(tier, model, size).blocks
         if max(offered) < own:
             raise ValueError(
-                f"masks must have one of at least {own} for the tier {tier!r}. "
+                f"masks must have one of at least {own} for the tier {tier.name!r}. "
                 f"Received: masks={params.masks!r}"
             )
         return min(mask for mask in offered if mask >= own)
@@ -102,11 +103,11 @@ def _pick(model: ModelSpec, params: Params, tier: str) -> int:
         for mask in offered
     }
     # Two decimals, as the paper gives capabilities.
-    fitting = [mask for mask, share in shares.items() if round(share, 2) <= float(tier)]
+    fitting = [mask for mask, share in shares.items() if round(share, 2) <= tier.value]
     if not fitting:
         raise ValueError(
             f"a capability must be at least {min(shares.values()):.2f}, the share of the smallest "
-            f"mask. Received: {tier}"
+            f"mask. Received: {tier.name}"
         )
     return min(fitting)
 

@@ -19,7 +19,7 @@ instead of N/M times. `literal` trains every client in every round. What a clien
 processes.stale_updates.
 
 Differences from the paper: batch-norm statistics are not fused. In the paper's first round there
-is nothing to fuse; it never says what eta_0 is, and nor is it needed. The paper has every client
+is nothing to fuse; it never says what eta_0 is, and it is not needed. The paper has every client
 receive each round's model (a broadcast); bytes and simulated time are those of the clients that
 upload.
 """

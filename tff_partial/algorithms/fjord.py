@@ -25,7 +25,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from tff_partial import capacities, costs
+from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import LearningProcess
@@ -33,6 +33,7 @@ from tff_partial.layers import parts
 from tff_partial.processes import submodel
 from tff_partial.submodels import groups, selection
 from tff_partial.submodels import nested as nested_models
+from tff_partial.tiers import Tier
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,10 +55,9 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
     return submodel.build(model, params, selection.ordered, create_part)
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
     """Return a client's cost of a round, on average over the widths that it draws."""
-    limit = capacities.rate_of(tier)
-    held = [other for other in params.tiers if capacities.rate_of(other) <= limit]
+    held = [other for other in params.tiers if other.rate <= tier.rate]
     drawn = [submodel.cost(model, params, other) for other in held]
     means = {
         name: sum(getattr(cost, name) for cost in drawn) // len(drawn)

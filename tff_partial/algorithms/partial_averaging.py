@@ -34,6 +34,7 @@ from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import checks
 from tff_partial.core.model import ModelSpec
 from tff_partial.processes import averaging, parameter_subsets
+from tff_partial.tiers import Tier
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +61,7 @@ def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:
     return averaging.build(model, params, averaging.Rules(layout, every_step))
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
     """Return what a round costs a client, its share of handing the models over included."""
     whole = costs.whole(model, params.local.batch_size)
     rounds = params.period()

@@ -27,6 +27,7 @@ from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.layers import parts
 from tff_partial.processes import learning
+from tff_partial.tiers import Tier
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,31 +39,31 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
     """Return the process."""
     size = params.local.batch_size
 
-    def part_fn(tier: str) -> learning.PartFn:
+    def part_fn(tier: Tier) -> learning.PartFn:
         return functools.partial(parts.leading, removed=_removed(model, tier, size))
 
     return learning.build_tiered_process(model, params, part_fn)
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
     """Return what a round costs a client of the tier."""
     size = params.local.batch_size
     return costs.prefix(model, _removed(model, tier, size), size)
 
 
-def _removed(model: ModelSpec, tier: str, batch_size: int) -> int:
+def _removed(model: ModelSpec, tier: Tier, batch_size: int) -> int:
     blocks = costs.measure(model)
-    if costs.names_capacity(tier):
+    if tier.kind == "memory":
         cuts = range(len(blocks))
-        fitting = [k for k in cuts if costs.prefix_capacity(model, k, batch_size) <= float(tier)]
+        fitting = [k for k in cuts if costs.prefix_capacity(model, k, batch_size) <= tier.value]
         count = fitting[0] if fitting else len(blocks)
     else:
         count = costs.cut_of(tier, model, batch_size).blocks
     kept = blocks[: len(blocks) - count]
     if not any(block.parameters for block in kept):
         raise ValueError(
-            f"a tier of prefix must leave a block with parameters. Received: tier={tier!r}, which "
-            f"leaves {[block.name for block in kept]}"
+            "a tier of prefix must leave a block with parameters. "
+            f"Received: tier={tier.name!r}, which leaves {[block.name for block in kept]}"
         )
     return count
 

@@ -35,6 +35,7 @@ from tff_partial.core.model import ModelSpec
 from tff_partial.core.vectors import Vector
 from tff_partial.processes import stateful
 from tff_partial.processes.stateful_rules import Client, Server, Update
+from tff_partial.tiers import Tier
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +73,7 @@ def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
     return stateful.build(model, params.local, rules, params.weighting)
 
 
-def cost(model: ModelSpec, params: Params, tier: str) -> costs.ClientCost:
+def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
     """Return a client's cost of a round: variates go down and mean gradients up as well."""
     return costs.whole(model, params.local.batch_size).with_vectors(down=1, up=1)
 

@@ -23,15 +23,16 @@ from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.processes import submodel
 from tff_partial.submodels import selection
+from tff_partial.tiers import NAMES, Tier, as_tiers
 
 
 @dataclasses.dataclass(frozen=True)
 class Params(submodel.SubmodelParams):
     """Hyperparameters of width reduction."""
 
-    tiers: tuple[str, ...] = ("strong", "moderate", "weak")
+    tiers: tuple[Tier, ...] = as_tiers(NAMES)
 
-    def submodel(self, model: ModelSpec, tier: str) -> submodel.Submodel:
+    def submodel(self, model: ModelSpec, tier: Tier) -> submodel.Submodel:
         return submodel.create_submodel(model, tier, rounding="floor")
 
 

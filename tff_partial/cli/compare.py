@@ -1,31 +1,35 @@
 """Prints the rounds that runs took to reach given test accuracies.
 
-python -m tff_partial.compare results/a results/b --targets=0.92,0.95
+    python -m tff_partial.compare results/a results/b --targets=0.92,0.95
+
+A target counts as reached in the first round whose evaluation reaches it; `*` if none does.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Sequence
 
-from tff_partial.results.compare import table
+from tff_partial.cli import command_line
+from tff_partial.results import compare
 
 
-def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tff_partial.compare", description=__doc__)
-    parser.add_argument("folders", nargs="+", help="results folders")
-    parser.add_argument("--targets", default="", help="test accuracies, such as 0.92,0.95")
-    flags = parser.parse_args(argv)
+def main(arguments: Sequence[str]) -> int:
+    """Print the table that the arguments ask for; return the exit code."""
+    parser = command_line.Parser("compare", __doc__)
+    parser.add_argument("folders", nargs="+", help="Results folders of runs.")
+    parser.add_argument("--targets", default="", help="Test accuracies, such as 0.92,0.95.")
+    flags = parser.parse_args(arguments)
     try:
-        try:
-            targets = [float(text) for text in flags.targets.split(",") if text]
-        except ValueError:
-            raise ValueError(
-                f"targets must be accuracies such as 0.92,0.95. Received: {flags.targets}"
-            ) from None
-        print(table(flags.folders, targets))
+        print(compare.table(flags.folders, _targets(flags.targets)))
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        return command_line.fail(error, code=2)
     return 0
+
+
+def _targets(text: str) -> list[float]:
+    try:
+        return [float(target) for target in text.split(",") if target]
+    except ValueError:
+        raise ValueError(
+            f"targets must be accuracies such as 0.92,0.95. Received: {text}"
+        ) from None

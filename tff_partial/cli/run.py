@@ -22,17 +22,16 @@ from typing import Any, Optional
 
 from absl import flags
 
-import models
-import tasks
-from tasks import partition
 from tff_partial import runtime
 from tff_partial.algorithms import registry
 from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.costs import rounds as accounting
 from tff_partial.costs import simulated_time
-from tff_partial.experiments import client_store, config, description
+from tff_partial.experiments import bundled, client_store, config, description
+from tff_partial.experiments.bundled import models, tasks
 from tff_partial.recipes import catalog, runner
 from tff_partial.recipes import plan as recipe_plan
+from tff_partial.results import figures, metrics, summary, text_files
 from tff_partial.results import folder as results
 from tff_partial.system import faults, folder_lock, interrupts
 
@@ -76,7 +75,7 @@ def define_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_bool("augment", False, "Random crops and flips of images.", flag_values=values)
     text("data", "auto", "auto (real where prepared, else embedded), embedded or tfds.")
     text("data_dir", None, "Folder of tensorflow-datasets.")
-    text("partition", None, f"How examples go to clients: {', '.join(partition.RULES)}.")
+    text("partition", None, f"How examples go to clients: {', '.join(tasks.partition.RULES)}.")
     number("clients", None, "Clients in the population.")
     number("train_examples", None, "Deals out so many random training examples; default: all.")
     number("clients_per_round", None, "Clients that train in a round.")
@@ -270,7 +269,7 @@ def prepare(values: flags.FlagValues) -> Prepared:
     runtime.configure(values.runtime)
     data = config.load_data(experiment, values.data, values.data_dir, log=_say)
     execution["data_is_real"] = data.real
-    config.check_model_fits(experiment.settings.model, data)
+    bundled.check_model_fits(experiment.settings.model, data)
     if values.runtime != "remote":
         config.check_folders(experiment)
     model = config.create_model(experiment, data)
@@ -400,16 +399,16 @@ def finish(
 ) -> None:
     """Writes what is made from the metrics, and prints the table."""
     interrupts.end_again_when_interrupted()
-    rows = results.read_metrics(folder)
+    rows = metrics.read(folder)
     if not rows:
         return
     if all(row["train_loss"] is None for row in rows):
         _say("warning: no client was in time in any round; the model is the initial one")
-    summary = results.summarize(settings, data, rows, diverged_at_round)
-    results.write_json(f"{folder}/summary.json", summary)
+    totals = summary.summarize(settings, data, rows, diverged_at_round)
+    text_files.write_json(f"{folder}/summary.json", totals)
     title = f"{settings['task']}, {settings['algo']}, {settings['model']} ({data})"
-    results.plot_curves(f"{folder}/curves.png", title, rows, results.tier_names(settings))
-    print(results.format_table({**summary, "results": folder}))
+    figures.plot_curves(f"{folder}/curves.png", title, rows, summary.tier_names(settings))
+    print(summary.format_table({**totals, "results": folder}))
 
 
 class ProgressBar:
@@ -451,7 +450,7 @@ def list_everything() -> str:
         for name, t in tasks.TASKS.items()
     ]
     lines += ["", "models (--model)", *(f"  {name}" for name in models.NAMES)]
-    usages = [rule.usage for rule in partition.RULES.values()]
+    usages = [rule.usage for rule in tasks.partition.RULES.values()]
     lines += ["", "partitions (--partition)", *(f"  {usage}" for usage in usages)]
     lines += ["", "runtimes (--runtime)", *(f"  {name}" for name in runtime.NAMES)]
     lines += ["", "recipes (--recipe)"]

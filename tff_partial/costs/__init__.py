@@ -3,7 +3,7 @@
 model = ModelSpec(create_my_sequential, input_shape=(28, 28, 1))
 for block in costs.measure(model):
     print(block)
-cut = costs.cut_of("weak", model, batch_size=32)
+cut = costs.cut_of(tiers.create("weak"), model, batch_size=32)
 print(costs.whole(model, 32), costs.recorded_suffix(model, cut, 32))
 """
 
@@ -25,7 +25,6 @@ from tff_partial.costs.cuts import (
     deepest_cut,
     forward_steps,
     memory,
-    names_capacity,
     prefix_capacity,
 )
 
@@ -42,7 +41,6 @@ __all__ = [
     "forward_steps",
     "measure",
     "memory",
-    "names_capacity",
     "narrow",
     "prefix",
     "prefix_capacity",

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Sequence
 
 from tff_partial.core.model import Cut, ModelSpec
 from tff_partial.costs.blocks import BlockCost, measure
+from tff_partial.tiers import Tier
 
 # Largest capacity of the tiers for which a model does not say what they leave out.
 _BOUNDS = {"moderate": 0.5, "weak": 0.2}
@@ -64,46 +64,40 @@ def after(model: ModelSpec, cut: Cut) -> tuple[BlockCost, ...]:
     return (dataclasses.replace(tail[0], **halves), *tail[1:])
 
 
-def cut_of(tier_name: str, model: ModelSpec, batch_size: int) -> Cut:
-    """What a tier leaves out.
+def cut_of(tier: Tier, model: ModelSpec, batch_size: int) -> Cut:
+    """Return what a tier leaves out.
 
     Args:
-      tier_name: `strong`; `moderate` or `weak`: `model.cuts`, else the smallest cut of capacity at
-        most 0.5 or 0.2, or the deepest one; a number of blocks such as `7`; or a capacity such as
-        `0.3`: the smallest cut that fits into it. A cut leaves a block with parameters. The first
-        half of the words is left out only where `model.cuts` has such a cut.
+      tier: `strong`; `moderate` or `weak`: `model.cuts`, else the smallest cut of capacity at most
+        0.5 or 0.2, or the deepest one; a number of blocks; or a capacity: the smallest cut that
+        fits into it. A cut leaves a block with parameters. The first half of the words is left out
+        only where `model.cuts` has such a cut.
       model: The model.
       batch_size: At which capacities are computed if `model.capacity_batch` is None.
 
     Raises:
-      ValueError: If it is none of these, or leaves nothing to train, or nothing fits into it.
+      ValueError: If it is a rate, or leaves nothing to train, or nothing fits into it.
     """
-    if tier_name == "strong":
+    if tier.name == "strong":
         return Cut(0)
     cuts = _cuts(model)
-    if tier_name in model.cuts:
-        return _checked(model.cuts[tier_name], cuts)
-    if re.fullmatch(r"\d+", tier_name):
-        return _checked(Cut(int(tier_name)), cuts)
-    is_capacity = names_capacity(tier_name)
-    if not is_capacity and tier_name not in _BOUNDS:
+    if tier.name in model.cuts:
+        return _checked(model.cuts[tier.name], cuts)
+    if tier.kind == "blocks":
+        return _checked(Cut(int(tier.value)), cuts)
+    if tier.kind == "rate":
         raise ValueError(
             "tier must be strong, moderate, weak, a number of removed blocks or a capacity below "
-            f"1. Received: tier={tier_name!r}"
+            f"1. Received: tier={tier.name!r}"
         )
-    bound = float(tier_name) if is_capacity else _BOUNDS[tier_name]
+    bound = _BOUNDS.get(tier.name, tier.value)
     fitting = [cut for cut in cuts if capacity(model, cut, batch_size) <= bound]
-    if is_capacity and not fitting:
+    if tier.kind == "memory" and not fitting:
         least = math.ceil(10_000 * capacity(model, cuts[-1], batch_size)) / 10_000
         raise ValueError(
-            f"a tier's capacity must be at least {least:g} for this model. Received: {tier_name}"
+            f"a tier's capacity must be at least {least:g} for this model. Received: {tier.name}"
         )
     return fitting[0] if fitting else cuts[-1]
-
-
-def names_capacity(tier_name: str) -> bool:
-    """Whether a tier is given as a capacity, such as `0.3`."""
-    return re.fullmatch(r"0?\.\d+", tier_name) is not None
 
 
 def deepest_cut(model: ModelSpec) -> int:

@@ -12,15 +12,14 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-import models
-import tasks
-from tff_partial import capacities, costs, tiers
+from tff_partial import costs, tiers
 from tff_partial.algorithms import registry
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import local_training, schedules
 from tff_partial.core import model as model_spec
-from tff_partial.core.model import Cut
 from tff_partial.costs import rounds
+from tff_partial.experiments import bundled
+from tff_partial.experiments.bundled import models, tasks
 from tff_partial.processes import averaging
 from tff_partial.system import scratch_folders
 
@@ -28,8 +27,6 @@ PRESETS = ("demo", "paper")
 DATA = ("auto", "embedded", "tfds")
 # Of the clients, where neither the task nor the user says: case 8 of EmbracingFL's tables.
 TIERS = "strong:1,moderate:1,weak:2"
-TOKEN_MODELS = ("bilstm",)
-ANY_INPUT_MODELS = ("fedpmt_fcnn", "mlp_200", "mlp_100", "softmax")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,9 +108,10 @@ def create(
     changes = {**_own_defaults(algorithm.defaults, base, changes), **changes}
     changes |= _tier_changes(algorithm, base, changes)
     settings = dataclasses.replace(base, **changes)
-    if normalization is None and settings.model in models.NORMALIZED:
+    architecture = _choose("model", settings.model, models.ARCHITECTURES)
+    if normalization is None and architecture.normalized:
         normalization = algorithm.defaults.normalization
-    _check_model(settings.model, normalization)
+    _check_normalization(architecture, normalization)
     schedules.create(settings.learning_rate)
     experiment = Experiment(
         chosen_task, algo, preset, settings, normalization, augment, seed, dict(params or {})
@@ -179,7 +177,7 @@ def create_params(experiment: Experiment, data: Any = None) -> Any:
     )
     algorithm = registry.ALGORITHMS[experiment.algo]
     known: dict[str, object] = {
-        "tiers": tuple(tier.name for tier in tiers_of(experiment)),
+        "tiers": tiers_of(experiment),
         "population": settings.clients,
         "active": settings.clients_per_round,
         "server_examples": functools.partial(mixed_examples, data, experiment.seed),
@@ -192,15 +190,17 @@ def tiers_of(experiment: Experiment) -> tuple[tiers.Tier, ...]:
     """The tiers of the population; all clients are strong where an algorithm has none."""
     settings = experiment.settings
     if settings.capacities:
-        return capacities.tiers_of(settings.capacities)
-    return tiers.parse(settings.tiers or f"strong:{settings.clients}")
+        return tuple(tiers.parse_drawn(settings.capacities))
+    are_rates = registry.ALGORITHMS[experiment.algo].tiers_are_rates
+    return tiers.parse(settings.tiers or f"strong:{settings.clients}", are_rates)
 
 
 def tier_of(experiment: Experiment) -> Callable[[int, int], int]:
     """(Client, round) -> index of the client's tier."""
     text, seed = experiment.settings.capacities, experiment.seed
     if text:
-        return lambda client, round_num: capacities.draw(text, seed, client, round_num)
+        shares = list(tiers.parse_drawn(text).values())
+        return lambda client, round_num: tiers.draw(shares, seed, client, round_num)
     assigned = tiers.assign(tiers_of(experiment), seed)
     return lambda client, round_num: int(assigned[client])
 
@@ -270,7 +270,7 @@ def create_accounts(
         [tier.name for tier in found],
         tier_of(experiment),
         _tier_shares(experiment),
-        [algorithm.cost(model, params, tier.name) for tier in found],
+        [algorithm.cost(model, params, tier) for tier in found],
         costs.whole(model, params.local.batch_size),
         params.local,
         data.client_size,
@@ -284,7 +284,7 @@ def _tier_shares(experiment: Experiment) -> list[float]:
     """The share of each tier in those who take part."""
     settings = experiment.settings
     if settings.capacities:
-        return list(capacities.parse(settings.capacities).values())
+        return list(tiers.parse_drawn(settings.capacities).values())
     found = tiers_of(experiment)
     only = settings.only_tiers.split(",") if settings.only_tiers else [t.name for t in found]
     counts = [tier.count if tier.name in only else 0 for tier in found]
@@ -294,28 +294,18 @@ def _tier_shares(experiment: Experiment) -> list[float]:
 def create_model(experiment: Experiment, data: Any) -> model_spec.ModelSpec:
     """The model for the data that were loaded."""
     settings, task = experiment.settings, experiment.task
-    cuts, capacity_batch = models.TIERS.get(settings.model, ({}, None))
-
-    def create_keras() -> Any:
-        return models.create(
-            settings.model,
-            data.input_shape,
-            data.num_classes,
-            settings.width,
-            experiment.normalization,
-        )
-
-    return model_spec.ModelSpec(
-        create_keras,
+    return bundled.create_model(
+        settings.model,
         tuple(data.input_shape),
-        str(data.x_dtype),
+        data.num_classes,
+        settings.width,
+        experiment.normalization,
+        input_dtype=str(data.x_dtype),
         preprocess=task.preprocess,
         augment=task.augment if experiment.augment else None,
         seed=experiment.seed,
         loss=task.loss,
         metrics=task.metrics,
-        cuts={name: Cut(*cut) for name, cut in cuts.items()},
-        capacity_batch=capacity_batch,
     )
 
 
@@ -399,23 +389,10 @@ def _check_no_tiers(algo: str, text: str) -> None:
         )
 
 
-def _check_model(name: str, normalization: Optional[str]) -> None:
-    _choose("model", name, dict.fromkeys(models.NAMES))
-    if normalization is not None and name not in models.NORMALIZED:
+def _check_normalization(architecture: models.Architecture, normalization: Optional[str]) -> None:
+    if normalization is not None and not architecture.normalized:
+        normalized = [name for name, each in models.ARCHITECTURES.items() if each.normalized]
         raise ValueError(
-            f"normalization must be given for one of {sorted(models.NORMALIZED)}. "
-            f"Received: model={name!r}, normalization={normalization!r}"
-        )
-
-
-def check_model_fits(name: str, data: Any) -> None:
-    """Raises a ValueError if the model cannot take the data's examples."""
-    tokens = np.issubdtype(data.x_dtype, np.signedinteger)
-    images = len(data.input_shape) == 3
-    fits = tokens if name in TOKEN_MODELS else not tokens and (images or name in ANY_INPUT_MODELS)
-    if not fits:
-        kind = "token" if tokens else "image" if images else "feature"
-        raise ValueError(
-            f"model must take {kind} inputs of shape {tuple(data.input_shape)}. "
-            f"Received: model={name!r}"
+            f"normalization must be given for one of {sorted(normalized)}. "
+            f"Received: model={architecture.name!r}, normalization={normalization!r}"
         )

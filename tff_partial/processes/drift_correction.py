@@ -18,6 +18,7 @@ from tff_partial.core.types import Structure
 from tff_partial.core.vectors import Vector
 from tff_partial.processes import stateful
 from tff_partial.processes.stateful_rules import Client, Server, Update
+from tff_partial.tiers import Tier
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +88,6 @@ def create_rules(params: DriftParams) -> stateful.Rules:
     )
 
 
-def cost(model: ModelSpec, params: DriftParams, tier: str) -> costs.ClientCost:
+def cost(model: ModelSpec, params: DriftParams, tier: Tier) -> costs.ClientCost:
     """Return a client's cost of a round: variates go down and mean gradients up as well."""
     return costs.whole(model, params.local.batch_size).with_vectors(down=1, up=1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Callable, Optional
+from typing import Callable, ClassVar, Optional
 
 from tff_partial.core import aggregation, checks
 from tff_partial.core.lazy import tf, tff
@@ -20,6 +20,7 @@ from tff_partial.core.types import Federated, FinalizerProcess, LearningProcess,
 from tff_partial.layers import parts
 from tff_partial.processes import client_work
 from tff_partial.processes.client_work import ClientFn, train_part
+from tff_partial.tiers import NAMES, Tier, as_tiers
 
 WEIGHTINGS = ("examples", "uniform")
 PartFn = Callable[[Model], parts.Part]
@@ -31,29 +32,36 @@ class TieredParams:
 
     Attributes:
       local: How a client trains.
-      tiers: Names of the tiers, as in `--tiers`; a record's `tier` is a position in it.
+      tiers: The tiers, or how they are written; a record's `tier` is a position in it.
       weighting: Weight of a client in the mean: `uniform`, as in the papers, or `examples`.
     """
 
     local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(steps=10))
-    tiers: tuple[str, ...] = ("strong", "moderate", "weak")
+    tiers_are_rates: ClassVar[bool] = False
+    tiers: tuple[Tier, ...] = as_tiers(NAMES)
     weighting: str = "uniform"
 
     def __post_init__(self) -> None:
         checks.finite_fields(self)
         check_mean(self.weighting)
+        object.__setattr__(self, "tiers", as_tiers(self.tiers, self.tiers_are_rates))
+
+    @property
+    def tier_names(self) -> tuple[str, ...]:
+        """The names of the tiers, in results."""
+        return tuple(tier.name for tier in self.tiers)
 
 
 def build_tiered_process(
-    model: ModelSpec, params: TieredParams, part_fn: Callable[[str], PartFn]
+    model: ModelSpec, params: TieredParams, part_fn: Callable[[Tier], PartFn]
 ) -> LearningProcess:
-    """Return the process whose clients train the part that belongs to their tier's name."""
+    """Return the process whose clients train the part that belongs to their tier."""
     return build_learning_process(
         model,
         params.local,
         [part_fn(tier) for tier in params.tiers],
         weighting=params.weighting,
-        tier_names=params.tiers,
+        tier_names=params.tier_names,
     )
 
 

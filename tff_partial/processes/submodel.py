@@ -16,9 +16,9 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, ClassVar, NamedTuple, Optional
 
-from tff_partial import capacities, costs
+from tff_partial import costs
 from tff_partial.core import local_training
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
@@ -27,6 +27,7 @@ from tff_partial.layers import parts
 from tff_partial.processes import client_work, distillation, learning
 from tff_partial.submodels import groups, narrowing, selection, slicing
 from tff_partial.submodels.groups import Channels
+from tff_partial.tiers import Tier, as_tiers
 
 
 class Submodel(NamedTuple):
@@ -38,10 +39,10 @@ class Submodel(NamedTuple):
 
 
 def create_submodel(
-    model: ModelSpec, tier: str, scaler: bool = False, rounding: str = "ceil", **options: Any
+    model: ModelSpec, tier: Tier, scaler: bool = False, rounding: str = "ceil", **options: Any
 ) -> Submodel:
     """Return the small model of a tier, with the options of `narrowing.rates`."""
-    rate, channels = capacities.rate_of(tier), groups.analyse(model)
+    rate, channels = tier.rate, groups.analyse(model)
     shares = narrowing.rates(channels, rate, **options)
     sizes = tuple(narrowing.sizes(channels, shares, rounding))
     return Submodel(rate, sizes, narrowing.create(model, sizes, shares if scaler else None))
@@ -51,14 +52,10 @@ def create_submodel(
 class SubmodelParams(learning.TieredParams):
     """Hyperparameters that every algorithm with sub-models has; tiers are rates."""
 
-    tiers: tuple[str, ...] = ("1", "1/2", "1/4", "1/8", "1/16")
+    tiers_are_rates: ClassVar[bool] = True
+    tiers: tuple[Tier, ...] = as_tiers(("1", "1/2", "1/4", "1/8", "1/16"), are_rates=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for tier in self.tiers:
-            capacities.rate_of(tier)
-
-    def submodel(self, model: ModelSpec, tier: str) -> Submodel:
+    def submodel(self, model: ModelSpec, tier: Tier) -> Submodel:
         """Return the small model that clients of the tier train."""
         return create_submodel(model, tier)
 
@@ -83,7 +80,7 @@ class HeteroParams(SubmodelParams):
     masked_logits: bool = True
     masked_rows: bool = True
 
-    def submodel(self, model: ModelSpec, tier: str) -> Submodel:
+    def submodel(self, model: ModelSpec, tier: Tier) -> Submodel:
         return create_submodel(model, tier, self.scaler)
 
     def masks(self) -> tuple[bool, bool]:
@@ -124,10 +121,12 @@ def build(
         return [_with_logits(client_fn(i), model, distill) for i, model in enumerate(built)]
 
     finalizer = distill and distillation.build_finalizer(model, distill, channels.classes)
-    return learning.compose(model, create_client_fns, tier_names=params.tiers, finalizer=finalizer)
+    return learning.compose(
+        model, create_client_fns, tier_names=params.tier_names, finalizer=finalizer
+    )
 
 
-def cost(model: ModelSpec, params: SubmodelParams, tier: str) -> costs.ClientCost:
+def cost(model: ModelSpec, params: SubmodelParams, tier: Tier) -> costs.ClientCost:
     """Return what a round costs a client that trains the small model and sends nothing else."""
     return costs.narrow(model, params.submodel(model, tier).spec, params.local.batch_size)
 

@@ -1,103 +1,97 @@
-"""recipe.json: what a recipe's results are of; the report and a later start read it."""
+"""recipe.json: what the results of a recipe are; the report and a later start read it."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tff_partial.recipes import scale as recipe_scale
 from tff_partial.recipes.schema import Recipe, Row
-from tff_partial.results import folder as results
+from tff_partial.results import checks, text_files
+from tff_partial.results.schema import Fields, RecipeResults, RecipeRow
+
+if TYPE_CHECKING:
+    from tff_partial.recipes.plan import PlannedRow
 
 NAME = "recipe.json"
 
 
 def create(
-    recipe: Recipe,
-    rows: Sequence[Row],
-    planned: Sequence[Any],
-    given: Mapping[str, Any],
-    scale: float,
-) -> dict[str, Any]:
-    """The document.
+    recipe: Recipe, rows: Sequence[Row], planned: Sequence[PlannedRow], given: Fields, scale: float
+) -> RecipeResults:
+    """Return the document.
 
     Args:
       recipe: The recipe.
       rows: Those of its rows that are run.
-      planned: The `recipe_plan.PlannedRow` of each; none for exact tables.
+      planned: The plan of each row; empty for exact tables.
       given: Flags of the user that decide results.
-      scale: 1 is the paper.
+      scale: The share of the paper's setting; 1 is the paper.
     """
-    commands = {found.row.id: found.command for found in planned}
-    embedded = sorted({p.experiment.task.name for p in planned if p.is_embedded})
-    notes = [*recipe.notes]
-    notes += [f"Embedded data stand for {name}, not the real set." for name in embedded]
+    commands = {each.row.id: each.command for each in planned}
     own = f"python run_experiment.py --recipe={recipe.name}"
-    return {
-        "recipe": recipe.name,
-        "title": recipe.title,
-        "paper": recipe.paper,
-        "kind": recipe.kind,
-        "scale": scale,
-        "scale_rule": recipe_scale.RULE if planned else "",
-        "metric": dataclasses.asdict(recipe.metric),
-        "rows": [_row(row, commands.get(row.id, own)) for row in rows],
-        "notes": notes,
-        "given": dict(given),
-    }
+    embedded = sorted({each.experiment.task.name for each in planned if each.is_embedded})
+    notes = [f"Embedded data stand for {name}, not the real set." for name in embedded]
+    return RecipeResults(
+        recipe.name,
+        recipe.title,
+        recipe.paper,
+        recipe.kind,
+        recipe.metric,
+        tuple(_row(row, commands.get(row.id, own)) for row in rows),
+        scale,
+        recipe_scale.RULE if planned else "",
+        (*recipe.notes, *notes),
+        dict(given),
+    )
 
 
-def _row(row: Row, command: str) -> dict[str, Any]:
-    paper = dataclasses.asdict(row.paper)
-    targets = [{"target": target, "value": value} for target, value in paper.pop("targets")]
-    return {
-        "id": row.id,
-        "label": row.label,
-        "columns": dict(row.columns),
-        "command": command,
-        "stands_in": row.stands_in,
-        "paper": {**paper, "targets": targets} if targets else paper,
-    }
+def _row(row: Row, command: str) -> RecipeRow:
+    return RecipeRow(row.id, row.label, row.columns, command, row.stands_in, row.paper)
 
 
-def merged(path: pathlib.Path, document: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
-    """The document with the rows that an earlier start with the same settings has left.
+def merged(path: pathlib.Path, document: RecipeResults, recipe: Recipe) -> RecipeResults:
+    """Return the document with the rows of an earlier start with the same settings.
 
     Raises:
-      ValueError: If its settings were others.
+      ValueError: If its settings were different.
     """
     try:
-        previous = results.read_json(str(path))
-        rows = {str(row["id"]): {**row, "command": str(row["command"])} for row in previous["rows"]}
-        given = previous["given"]
+        previous = checks.parse(RecipeResults, NAME, text_files.read_json(str(path)))
     except FileNotFoundError:
         return document
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} must be that of a recipe. Received: {error!r}") from None
-    for row in document["rows"]:
-        before = rows.get(row["id"], row)
-        if before["command"] != row["command"] or given != document["given"]:
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} must be that of a recipe. Received: {error}") from None
+    rows = {row.id: row for row in previous.rows}
+    for row in document.rows:
+        before = rows.get(row.id, row)
+        if before.command != row.command or previous.given != document.given:
             raise ValueError(
                 "output_dir must be new or hold this recipe with the same settings and data. "
-                f"Received: {path.parent} with `{before['command']}`"
+                f"Received: {path.parent} with `{before.command}`"
             )
-        rows[row["id"]] = row
-    known = [row.id for row in recipe.rows]
-    return {**document, "rows": [rows[name] for name in known if name in rows]}
+        rows[row.id] = row
+    ordered = tuple(rows[row.id] for row in recipe.rows if row.id in rows)
+    return dataclasses.replace(document, rows=ordered)
 
 
-def write(folder: pathlib.Path, document: Mapping[str, Any]) -> None:
-    """Writes recipe.json, complete or not at all.
+def write(folder: pathlib.Path, document: RecipeResults) -> None:
+    """Write recipe.json, complete or not at all.
 
     Raises:
       ResultsError: If the folder cannot be written.
     """
+
+    def fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        return {name: value for name, value in pairs if name != "targets" or value}
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        results.write_json(str(folder / NAME), document)
+        content = dataclasses.asdict(document, dict_factory=fields)
+        text_files.write_json(str(folder / NAME), content)
     except OSError as error:
-        raise results.ResultsError(
+        raise text_files.ResultsError(
             f"output_dir must be a folder that can be written. Received: {error}"
         ) from error

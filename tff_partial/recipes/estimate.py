@@ -11,37 +11,25 @@ between clients are not in it: a real run takes longer, small models by much.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-import tasks
-from tasks import partition as partitions
 from tff_partial.algorithms import registry
 from tff_partial.core.lazy import tf, tff
+from tff_partial.core.model import ModelSpec
 from tff_partial.costs import rounds
 from tff_partial.experiments import config
+from tff_partial.experiments.bundled import tasks
 from tff_partial.recipes import outcome
 from tff_partial.recipes import plan as recipe_plan
 
 _STEPS, _REPEATS = 2, 3
 _FORWARD = 1 / 3  # of a step
-_GENERATED = (5_000, 1_000)  # examples of a generated task, roughly
-# Training and test examples of the real sets, which need not be there; writers of FEMNIST.
-_SIZES = {
-    "imdb": (25_000, 25_000),
-    "cifar10": (50_000, 10_000),
-    "cifar100": (50_000, 10_000),
-    "femnist": (671_585, 77_483),
-    "emnist": (240_000, 40_000),
-    "mnist": (60_000, 10_000),
-    "fashion_mnist": (60_000, 10_000),
-    "svhn": (604_388, 26_032),
-}
-_WRITERS = {False: 3400, True: 100}  # whether embedded
 
 
 def table(plan: recipe_plan.Plan) -> str:
@@ -68,9 +56,9 @@ class StepTimes:
     """Models and the times of their steps, each made once."""
 
     def __init__(self) -> None:
-        self._found: dict[Any, tuple[Any, float]] = {}
+        self._found: dict[Any, tuple[ModelSpec, float]] = {}
 
-    def get(self, run: recipe_plan.Run, data: Any) -> tuple[Any, float]:
+    def get(self, run: recipe_plan.Run, data: Data) -> tuple[ModelSpec, float]:
         """The model of a run and the seconds of a step of it."""
         settings, normalization = run.experiment.settings, run.experiment.normalization
         names = ("model", "width", "batch_size")
@@ -83,20 +71,16 @@ class StepTimes:
 
 def seconds(run: recipe_plan.Run, times: StepTimes) -> float:
     """What is estimated for a run."""
-    settings = run.experiment.settings
-    train, test = sizes(run.experiment.task, run.is_embedded)
-    size = _client_size(run, train)
-    data = inputs(run.experiment.task, run.is_embedded)
-    data.client_size, data.num_clients = (lambda client: size), settings.clients
+    settings, data = run.experiment.settings, Data.of(run.experiment, run.is_embedded)
     model, step = times.get(run, data)
     local = config.create_params(run.experiment).local
-    steps = local.steps or local.epochs * -(-size // local.batch_size)
+    steps = local.steps or local.epochs * -(-data.size // local.batch_size)
     training = settings.clients_per_round * steps * step * _share(run.experiment, model, data)
-    evaluation = _FORWARD * step * test / settings.batch_size / settings.eval_every
+    evaluation = _FORWARD * step * data.test / settings.batch_size / settings.eval_every
     return run.total_rounds * (training + evaluation)
 
 
-def _share(experiment_: config.Experiment, model: Any, data: Any) -> float:
+def _share(experiment_: config.Experiment, model: ModelSpec, data: Data) -> float:
     """What an average client's round costs of one that trains the whole model."""
     accounts = config.create_accounts(experiment_, model, data, rounds.Devices())
     participants = config.participants(experiment_)
@@ -106,46 +90,64 @@ def _share(experiment_: config.Experiment, model: Any, data: Any) -> float:
     return float(share) * (2 if algorithm.next_cohort_trains else 1)
 
 
-def sizes(task: Any, is_embedded: bool) -> tuple[int, int]:
-    """Training and test examples."""
-    return _embedded(task.name).sizes if is_embedded else _SIZES.get(task.name, _GENERATED)
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """What a task says of data that need not be there.
 
+    Attributes:
+      input_shape: Shape of one input.
+      num_classes: Number of classes.
+      x_dtype: Type of inputs.
+      num_clients: The population.
+      size: Training examples of an average client.
+      test: Test examples.
+    """
 
-def inputs(task: Any, is_embedded: bool) -> Any:
-    """What a model needs to know of the data; embedded ones may have another shape."""
-    data = recipe_plan.inputs_of(task)
-    if is_embedded:
-        data.input_shape = _embedded(task.name).input_shape
-    return data
-
-
-class _Embedded(NamedTuple):
-    sizes: tuple[int, int]
     input_shape: tuple[int, ...]
+    num_classes: int
+    x_dtype: str
+    num_clients: int
+    size: int
+    test: int
+
+    @classmethod
+    def of(cls, experiment: config.Experiment, is_embedded: bool) -> Data:
+        """Those of an experiment."""
+        task, settings = experiment.task, experiment.settings
+        shape, (train, test), writers = task.input_shape, task.examples, task.writers
+        if is_embedded:
+            shape, (train, test), writers = _embedded(task.name)
+        size = _client_size(settings, train, writers)
+        return cls(shape, task.num_classes, task.x_dtype, settings.clients, size, test)
+
+    def client_size(self, client: int) -> int:
+        """As of `FederatedData`: all clients have equally many examples."""
+        return self.size
 
 
 @functools.cache
-def _embedded(name: str) -> _Embedded:
+def _embedded(name: str) -> tuple[tuple[int, ...], tuple[int, int], int]:
+    """Shape of an input, numbers of training and test examples, number of writers."""
     load = tasks.TASKS[name].load_embedded
     if load is None:
         raise ValueError(f"task must have embedded data. Received: task={name!r}")
     arrays = load(0)
-    return _Embedded((len(arrays.train_y), len(arrays.test_y)), arrays.train_x.shape[1:])
+    writers = 0 if arrays.writers is None else len(np.unique(arrays.writers))
+    return arrays.train_x.shape[1:], (len(arrays.train_y), len(arrays.test_y)), writers
 
 
-def _client_size(run: recipe_plan.Run, train: int) -> int:
+def _client_size(settings: tasks.Settings, train: int, writers: int) -> int:
     """Examples of an average client."""
-    settings = run.experiment.settings
-    name, arguments = partitions.parse(settings.partition)
+    name, arguments = tasks.partition.parse(settings.partition)
     if name == "natural":
-        return train * (arguments or (1,))[0] // _WRITERS[run.is_embedded]
+        return train * (arguments or (1,))[0] // writers
     sized = {"iid": 0, "classes": 1, "bootstrap": 0}.get(name, 9)
     if len(arguments) > sized:
         return int(arguments[sized])
     return max(1, (settings.train_examples or train) // settings.clients)
 
 
-def step_seconds(model: Any, batch_size: int) -> float:
+def step_seconds(model: ModelSpec, batch_size: int) -> float:
     """The time of a local step for each client, on all cores."""
     from tff_partial.core import local_training
     from tff_partial.layers import parts

@@ -5,32 +5,25 @@ A recipe of kind `exact` names a function of `TABLES`, which returns ours for ev
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Callable, NamedTuple, Optional
 
-import models
-from tff_partial import costs
+from tff_partial import costs, tiers
 from tff_partial.core.model import Cut, ModelSpec
-from tff_partial.costs import blocks
+from tff_partial.experiments import bundled
 from tff_partial.processes import submodel
-from tff_partial.recipes import document, outcome
+from tff_partial.recipes import catalog, document, outcome
 from tff_partial.recipes.plan import Plan
-from tff_partial.recipes.schema import Published
-from tff_partial.results import folder
+from tff_partial.results import text_files
+from tff_partial.results.schema import Published
 
-_TIERS = ("strong", "moderate", "weak")
-_WIDTHS = {"strong": 1.0, "moderate": 0.45, "weak": 0.2}
 _BATCH = 32
-# Shape of an example and classes of the data that the papers use a model for.
-_INPUTS: Mapping[str, tuple[tuple[int, ...], int]] = {
-    "resnet20": ((32, 32, 3), 10),
-    "femnist_cnn": ((28, 28, 1), 62),
-    "bilstm": ((256,), 2),
-    "fedpmt_fcnn": ((28, 28, 1), 10),
-    "fedpmt_cnn_mnist": ((28, 28, 1), 10),
-    "fedpmt_cnn_cifar10": ((32, 32, 3), 10),
+# FedPMT's networks: id in the recipe, batch size, number of rows.
+_FEDPMT = {
+    "fedpmt_fcnn": ("fcnn", 12, 4),
+    "fedpmt_cnn_mnist": ("cnn", 12, 4),
+    "fedpmt_cnn_cifar10": ("cifar10", 20, 5),
 }
 _MEGA, _GIGA, _MEBI, _BYTES = 1e6, 1e9, 2**20, 4
 
@@ -46,24 +39,24 @@ def embracing_table1() -> dict[str, Ours]:
     """Parameters, activations and capacity of each tier."""
     found: dict[str, Ours] = {}
     for name in ("resnet20", "femnist_cnn", "bilstm"):
-        model = _spec(name)
-        clients = {tier: _recorded(model, tier) for tier in _TIERS}
-        found |= {f"{name}-{tier}": _sizes(model, cost) for tier, cost in clients.items()}
+        model = _create(name)
+        clients = {tier: _recorded(model, tier) for tier in tiers.NAMES}
+        found |= {f"{name}-{tier}": sizes(model, cost) for tier, cost in clients.items()}
     return found
 
 
 def embracing_table10() -> dict[str, Ours]:
     """The same of width reduction."""
-    model = _spec("resnet20")
-    return {tier: _sizes(model, cost) for tier, cost in _narrowed("resnet20", model).items()}
+    model = _create("resnet20")
+    return {tier: sizes(model, cost) for tier, cost in _narrowed(model).items()}
 
 
 def embracing_table8() -> dict[str, Ours]:
     """Operations of a batch of 32, as shares of the strong client's."""
-    model = _spec("resnet20")
+    model = _create("resnet20")
     methods = {
-        "embracing": {tier: _recorded(model, tier) for tier in _TIERS},
-        "width": _narrowed("resnet20", model),
+        "embracing": {tier: _recorded(model, tier) for tier in tiers.NAMES},
+        "width": _narrowed(model),
     }
     found = {}
     for method, clients in methods.items():
@@ -77,27 +70,25 @@ def embracing_table8() -> dict[str, Ours]:
 
 def fedpmt_table2() -> dict[str, Ours]:
     """Operations of a step with 0, 1, ... blocks less in the backward pass."""
-    networks = {
-        "fcnn": ("fedpmt_fcnn", 12, 4),
-        "cnn": ("fedpmt_cnn_mnist", 12, 4),
-        "cifar10": ("fedpmt_cnn_cifar10", 20, 5),
-    }
     found = {}
-    for network, (name, batch, count) in networks.items():
-        model = _spec(name)
-        clients = [costs.backprop_suffix(model, Cut(removed), batch) for removed in range(count)]
-        ours = [cost.operations(steps=1, batch_size=batch, examples=0) for cost in clients]
+    for name, (network, batch, count) in _FEDPMT.items():
+        ours = step_operations(_create(name), batch, count)
         for removed, value in enumerate(ours):
             text = f"{value:,} ({100 * value / ours[0]:.3g} %)"
             found[f"{network}-{removed}"] = Ours(value, text)
     return found
 
 
+def step_operations(model: ModelSpec, batch_size: int, count: int) -> list[int]:
+    """FedPMT's operations of a step with 0, 1, ..., count - 1 blocks removed."""
+    clients = [costs.backprop_suffix(model, Cut(removed), batch_size) for removed in range(count)]
+    return [cost.operations(steps=1, batch_size=batch_size, examples=0) for cost in clients]
+
+
 def feddse_table7() -> dict[str, Ours]:
     """Memory, computation and communication of a whole model and of a third of its neurons."""
-    shape, batch = (32, 32, 3), 8
-    model = ModelSpec(lambda: models.create("preact_resnet18", shape, 10), shape)
-    small = submodel.create_submodel(model, "1/3")
+    model, batch = _create("preact_resnet18"), 8
+    small = submodel.create_submodel(model, tiers.create("1/3"))
     clients = {
         "fedavg": costs.whole(model, batch),
         "feddse": costs.narrow(model, small.spec, batch),
@@ -122,37 +113,46 @@ TABLES: dict[str, Callable[[], dict[str, Ours]]] = {
 }
 
 
-def _spec(name: str, width: float = 1.0) -> ModelSpec:
-    """A model with what EmbracingFL's table 1 says of its tiers."""
-    cuts, capacity_batch = models.TIERS.get(name, ({}, None))
-    shape, num_classes = _INPUTS[name]
-    return ModelSpec(
-        lambda: models.create(name, shape, num_classes, width),
-        shape,
-        "int32" if name == "bilstm" else "float32",
-        cuts={tier: Cut(*cut) for tier, cut in cuts.items()},
-        capacity_batch=capacity_batch,
-    )
+def published_sizes(name: str) -> dict[tuple[str, str], str]:
+    """EmbracingFL's sizes of a model's clients by (style of training, tier or width)."""
+    table1 = {row.id: row.paper.text for row in catalog.load("embracing/table1").rows}
+    found = {
+        ("embracing", t): table1[f"{name}-{t}"] for t in tiers.NAMES if f"{name}-{t}" in table1
+    }
+    if name == "resnet20":
+        table10 = {row.id: row.paper.text for row in catalog.load("embracing/table10").rows}
+        found |= {("width", f"{width:g}"): table10[t] for t, width in tiers.NAMED_RATES.items()}
+    return found
+
+
+def published_operations(name: str, batch_size: int) -> list[int]:
+    """FedPMT's operations of a step with 0, 1, ... blocks removed; empty for another batch size."""
+    network, batch, count = _FEDPMT.get(name, ("", 0, 0))
+    if batch != batch_size:
+        return []
+    table = {row.id: row.paper.value for row in catalog.load("fedpmt/table2").rows}
+    return [int(table[f"{network}-{removed}"] or 0) for removed in range(count)]
+
+
+def _create(name: str, width: float = 1.0) -> ModelSpec:
+    """A model for the data of its paper."""
+    architecture = bundled.models.ARCHITECTURES[name]
+    return bundled.create_model(name, architecture.input_shape, architecture.num_classes, width)
 
 
 def _recorded(model: ModelSpec, tier: str) -> costs.ClientCost:
     """A client of EmbracingFL."""
-    return costs.recorded_suffix(model, costs.cut_of(tier, model, _BATCH), _BATCH)
+    return costs.recorded_suffix(model, costs.cut_of(tiers.create(tier), model, _BATCH), _BATCH)
 
 
-def _narrowed(name: str, model: ModelSpec) -> dict[str, costs.ClientCost]:
-    """The clients of width reduction by tier, their capacity that of the whole model's memory."""
-    batch = costs.capacity_batch(model, _BATCH)
-    whole = costs.memory(blocks.measure(model), batch)
-    found = {}
-    for tier, width in _WIDTHS.items():
-        narrow = _spec(name, width)
-        share = costs.memory(blocks.measure(narrow), batch) / whole
-        found[tier] = dataclasses.replace(costs.whole(narrow, _BATCH), capacity=share)
-    return found
+def _narrowed(model: ModelSpec) -> dict[str, costs.ClientCost]:
+    """The clients of width reduction of ResNet20 by tier."""
+    narrow = {tier: _create("resnet20", width) for tier, width in tiers.NAMED_RATES.items()}
+    return {tier: costs.narrow(model, small, _BATCH) for tier, small in narrow.items()}
 
 
-def _sizes(model: ModelSpec, cost: costs.ClientCost) -> Ours:
+def sizes(model: ModelSpec, cost: costs.ClientCost) -> Ours:
+    """A client's capacity; as text its parameters, activations and capacity."""
     capacity = round(cost.capacity, 2)
     activations = costs.capacity_batch(model, _BATCH) * cost.activations
     return Ours(capacity, f"{cost.parameters:,} / {activations:,} / {capacity:.2f}")
@@ -208,4 +208,4 @@ def _write(plan: Plan, ours: Mapping[str, Ours]) -> None:
         place = plan.folder / row.id / "seed-0"
         place.mkdir(parents=True, exist_ok=True)
         value = {plan.recipe.metric.name: ours[row.id].value, "text": ours[row.id].text}
-        folder.write_json(str(place / "summary.json"), value)
+        text_files.write_json(str(place / "summary.json"), value)

@@ -11,20 +11,17 @@ import dataclasses
 import functools
 import pathlib
 import shlex
-import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
-import numpy as np
-
-import tasks
-from tasks import partition as partitions
 from tff_partial.algorithms import registry
-from tff_partial.experiments import config
+from tff_partial.experiments import bundled, config
+from tff_partial.experiments.bundled import tasks
 from tff_partial.recipes import catalog
 from tff_partial.recipes import document as recipe_document
 from tff_partial.recipes import scale as recipe_scale
 from tff_partial.recipes.schema import Recipe, Row
+from tff_partial.results.schema import RecipeResults
 from tff_partial.similarity import study
 
 FOLDER = "results/recipes"
@@ -140,7 +137,7 @@ class Plan:
     rows: tuple[Row, ...]
     folder: pathlib.Path
     runs: tuple[Run, ...]
-    document: Mapping[str, Any]
+    document: RecipeResults
 
 
 def create(options: Options, build: Build) -> Plan:
@@ -278,7 +275,7 @@ def _of_row(recipe: Recipe, row: Row, options: Options, build: Build) -> Planned
     given = {name: value for name, value in options.given.items() if name in SETTINGS}
     given = config.without_zero_target(given)
     settings = recipe_scale.scaled(paper.settings, options.scale, given, is_embedded)
-    config.check_model_fits(settings.model, inputs_of(task))
+    bundled.check_model_fits(settings.model, task)
     _check_writers(settings.partition, task)
     flags: dict[str, Any] = {"task": task.name, "algo": paper.algo}
     base = task.demo
@@ -295,7 +292,7 @@ def _of_row(recipe: Recipe, row: Row, options: Options, build: Build) -> Planned
 
 
 def _check_writers(partition: str, task: Any) -> None:
-    if partitions.parse(partition)[0] == "natural" and not task.has_writers:
+    if tasks.partition.parse(partition)[0] == "natural" and not task.writers:
         raise ValueError(
             f"partition must be given, and not be natural, for {task.name}, which has no writers. "
             f"Received: partition={partition!r}"
@@ -384,16 +381,6 @@ def _is_embedded(task: Any, options: Options) -> bool:
             f"Received: no real data of {task.name}"
         )
     return True
-
-
-def inputs_of(task: Any) -> Any:
-    """What a model needs to know of a task's data."""
-    kind = "int32" if task.demo.model in config.TOKEN_MODELS else "uint8"
-    return types.SimpleNamespace(
-        input_shape=task.input_shape,
-        num_classes=task.num_classes,
-        x_dtype=np.dtype("float32" if task.generate else kind),
-    )
 
 
 def _run(planned: PlannedRow, seed: int, folder: pathlib.Path) -> Run:

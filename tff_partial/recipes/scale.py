@@ -11,10 +11,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tasks import partition as partitions
-from tasks.task import Settings
 from tff_partial import tiers
 from tff_partial.core import schedules
+from tff_partial.experiments.bundled import tasks
 
 RULE = (
     "rounds x scale; clients x sqrt(scale), at least 8, and clients per round and tiers in the "
@@ -38,8 +37,8 @@ def check(scale: float) -> None:
 
 
 def scaled(
-    paper: Settings, scale: float, given: Mapping[str, Any], is_embedded: bool = False
-) -> Settings:
+    paper: tasks.Settings, scale: float, given: Mapping[str, Any], is_embedded: bool = False
+) -> tasks.Settings:
     """The settings of a run by `RULE`.
 
     Args:
@@ -86,7 +85,7 @@ def _loose(changes: Mapping[str, Any]) -> dict[str, Any]:
     return {**changes, "clients_per_round": 1}
 
 
-def _cohort(paper: Settings, shrunk: Settings) -> int:
+def _cohort(paper: tasks.Settings, shrunk: tasks.Settings) -> int:
     """Clients of a round: all that take part if they are in the paper, else in proportion."""
     before, after = _participants(paper), _participants(shrunk)
     if paper.clients_per_round == before:
@@ -95,7 +94,7 @@ def _cohort(paper: Settings, shrunk: Settings) -> int:
     return min(after, max(wanted, min(MIN_COHORT, paper.clients_per_round)))
 
 
-def _participants(settings: Settings) -> int:
+def _participants(settings: tasks.Settings) -> int:
     """Clients that can be drawn."""
     if not settings.only_tiers:
         return settings.clients
@@ -116,7 +115,7 @@ def stretched(learning_rate: str, factor: float) -> str:
 
 def _for_few_examples(partition: str) -> str:
     """The same division without a size for each client, and filled up where that is possible."""
-    name, arguments = partitions.parse(partition)
+    name, arguments = tasks.partition.parse(partition)
     if name == "iid":
         return name
     if name == "classes":

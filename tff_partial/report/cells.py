@@ -13,14 +13,14 @@ PERCENT = 100.0
 
 
 class Cell(NamedTuple):
-    """What stands in a table; tone is 'better', 'worse', 'missing' or nothing."""
+    """Text in a table; tone is 'better', 'worse', 'missing' or empty."""
 
     text: str
     tone: str = ""
 
 
 class Line(NamedTuple):
-    """A row of a table; its data are not the real set where `is_real` is False."""
+    """A row of a table; its data are not the real set if `is_real` is False."""
 
     head: str
     cells: tuple[Cell, ...]
@@ -36,7 +36,7 @@ class Table(NamedTuple):
 
 
 def seeds(row: Row) -> Cell:
-    """How many seeds are finished, of those that were begun, and how many diverged."""
+    """Return how many of the seeds are finished, and how many diverged."""
     done, begun = len(row.finished), len(row.runs)
     diverged = sum(run.diverged_at is not None for run in row.runs)
     text = str(done) if done == begun else f"{done} of {begun} finished"
@@ -44,7 +44,7 @@ def seeds(row: Row) -> Cell:
 
 
 def varied(section: Section) -> list[str]:
-    """Names of what is varied within a section and does not stand in the labels already."""
+    """Return the names of what is varied within a section and is not in the labels already."""
     names = dict.fromkeys(name for row in section.rows for name in row.columns)
     return [name for name in names if not all(_is_in_label(row, name) for row in section.rows)]
 
@@ -54,10 +54,10 @@ def _is_in_label(row: Row, name: str) -> bool:
 
 
 def varied_cells(row: Row, names: Sequence[str]) -> list[Cell]:
-    """What a row has of it."""
+    """Return a row's values of what is varied."""
     return [Cell(row.columns.get(name, formats.NONE)) for name in names]
 
 
 def percent(share: float) -> str:
-    """A share as a table's target has it."""
+    """Return a share as a table's target has it."""
     return f"{PERCENT * share:g}"

@@ -1,41 +1,48 @@
-"""The command that repeats a run, and text without the paths of the machine it ran on."""
+"""Commands that repeat runs, and text without the paths of the machine it ran on."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from collections.abc import Sequence
+from typing import Optional
 
-import tasks
 from tff_partial.report.runs import Row, Run
+from tff_partial.results.checks import Json
 
 FOLDER = "<folder>"
-# Flags that have a default of their own, which no preset changes.
+# Defaults of flags that no preset changes.
 DEFAULTS = {"device_speeds": [1.0], "full_model_seconds": 10.0, "augment": False}
-_OF_ALL = ("normalization", "augment", "device_speeds", "round_deadline", "full_model_seconds")
+# Settings of config.json that are no flags, or are added apart.
+_NO_FLAGS = ("task", "algo", "preset", "data", "source", "seed", "average_capacity")
+# How `source` of a paper's preset began before config.json named the paper.
+_SOURCES = {
+    "EmbracingFL": "embracingfl",
+    "Partial averaging": "partial_averaging",
+    "FedPMT, section V-B and table II (CNN": "fedpmt_cnn",
+    "FedPMT": "fedpmt",
+    "FedUMF, appendix": "fedumf_appendix",
+    "FedUMF": "fedumf",
+    "FedDSE": "feddse",
+    "FedProx": "fedprox",
+}
 _DATA_DIR = re.compile(r"(--?data_dir(?:=|\s+))('[^']*'|\"[^\"]*\"|[^\s'\"]+)")
-# A path from the root: of a flag, of the interpreter, or a word of its own.
+# An absolute path: of a flag, of the interpreter, or a word by itself.
 _ABSOLUTE = re.compile(r"(?P<before>^|[\s='\"(,])(?P<path>/[^\s'\"),]*/[^\s'\"),]+)")
 
 
 def of_runs(runs: Sequence[Run]) -> str:
-    """Repeats runs that differ in nothing but their seeds; a shell's loop where there are several.
+    """Return the command that repeats runs which differ only in their seeds.
 
     Every setting of config.json is a flag, so that a preset that changes later does not matter.
     """
-    settings, execution = runs[0].settings, runs[0].config.get("execution", {})
-    flags = [
-        *_flags(settings),
-        *_data_flags(runs[0], execution.get("data_dir")),
-    ]
-    return with_seeds(" ".join(["python run_experiment.py", *flags]), runs)
+    words = ["python run_experiment.py", *_flags(runs[0]), *_data_flags(runs[0])]
+    return with_seeds(" ".join(words), runs)
 
 
 def with_seeds(command: str, runs: Sequence[Run]) -> str:
-    """The command with the seeds of runs; a shell's loop where there are several."""
+    """Return the command with the seeds of runs: a shell loop if there are several."""
     seeds = [str(run.seed) for run in runs]
     if len(seeds) == 1:
         return f"{command} --seed={seeds[0]}"
@@ -43,38 +50,47 @@ def with_seeds(command: str, runs: Sequence[Run]) -> str:
 
 
 def grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Command -> the rows that it repeats; exact tables have one for all."""
-    found: dict[str, list[Row]] = {}
+    """Return command -> the rows that it repeats; an exact table has one command for all."""
+    by_command: dict[str, list[Row]] = {}
     for row in rows:
         if row.command:
-            found.setdefault(row.command, []).append(row)
-    return found
+            by_command.setdefault(row.command, []).append(row)
+    return by_command
 
 
-def _flags(settings: Mapping[str, Any]) -> list[str]:
-    algo = settings["algo"]
-    fields = [field.name for field in dataclasses.fields(tasks.Settings) if field.name != "source"]
-    params = [name for name in settings if name.startswith(f"{algo}_") and name not in fields]
-    given = {name: settings.get(name) for name in ("task", "algo", "preset")}
-    given["paper"] = _paper(settings)
-    given |= {name: settings.get(name) for name in (*fields, *_OF_ALL, *params)}
-    if given["target_accuracy"] is None:
-        given["target_accuracy"] = 0  # none, whatever the preset has
-    wanted = {k: v for k, v in given.items() if v not in (None, "") and v != DEFAULTS.get(k)}
+def _flags(run: Run) -> list[str]:
+    settings, own = run.settings, f"{run.settings['algo']}_"
+    flags = {name: settings.get(name) for name in ("task", "algo", "preset")}
+    flags["paper"] = _paper(run)
+    others = [name for name in settings if name not in _NO_FLAGS and name.isidentifier()]
+    # The algorithm's hyperparameters come last.
+    flags |= {name: settings[name] for name in sorted(others, key=lambda n: n.startswith(own))}
+    if flags.get("target_accuracy") is None:
+        flags["target_accuracy"] = 0  # none, whatever the preset has
+    wanted = {k: v for k, v in flags.items() if v not in (None, "") and v != DEFAULTS.get(k)}
     return [f"--{name}={shlex.quote(text_of(value))}" for name, value in wanted.items()]
 
 
-def _paper(settings: Mapping[str, Any]) -> Optional[str]:
-    """Whose preset it was; the settings have its source only."""
-    if settings.get("preset") != "paper" or settings["task"] not in tasks.TASKS:
+def _paper(run: Run) -> Optional[str]:
+    """Return whose preset it is."""
+    if run.settings.get("preset") != "paper":
         return None
-    papers = tasks.TASKS[settings["task"]].papers
-    sources = {preset.source: name for name, preset in papers.items()}
-    return sources.get(settings.get("source", ""))
+    source = run.settings.get("source") or ""
+    old = (paper for start, paper in _SOURCES.items() if source.startswith(start))
+    return run.config.execution.get("paper") or next(old, None)
 
 
-def text_of(value: Any) -> str:
-    """A setting as a flag has it; empty for none."""
+def _data_flags(run: Run) -> list[str]:
+    if run.data.startswith("generated:"):
+        return []
+    if not run.is_real:
+        return ["--data=embedded"]
+    folder = [f"--data_dir={FOLDER}"] if run.config.execution.get("data_dir") else []
+    return ["--data=tfds", *folder]
+
+
+def text_of(value: Json) -> str:
+    """Return a setting as a flag has it; empty for None."""
     if value is None:
         return ""
     if isinstance(value, (list, tuple)):
@@ -84,26 +100,18 @@ def text_of(value: Any) -> str:
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
-def _data_flags(run: Run, data_dir: Optional[str]) -> list[str]:
-    if run.data.startswith("generated:"):
-        return []
-    if not run.is_real:
-        return ["--data=embedded"]
-    return ["--data=tfds", *([f"--data_dir={FOLDER}"] if data_dir else [])]
-
-
 def shown_folder(root: str, path: str) -> str:
-    """A folder below a results folder, from that one's name on."""
+    """Return a folder below a results folder, from that one's name on."""
     relative = os.path.relpath(path, root)
     shown = os.path.normpath(os.path.join(os.path.basename(os.path.abspath(root)), relative))
     return shown.encode("utf-8", "backslashreplace").decode()  # a name need not be text
 
 
 def clean(text: str, roots: Sequence[str] = ()) -> str:
-    """The text without paths of a machine.
+    """Return the text without paths of the machine.
 
-    Folders below `roots` are named from the root's own name on, the folder of the data and any
-    other is '<folder>', and a program is named without its folder.
+    Folders below `roots` are named from the root's own name on, programs without their folder; the
+    folder of the data and all others become '<folder>'.
     """
     text = _DATA_DIR.sub(rf"\g<1>{FOLDER}", text)
     for root in sorted(map(os.path.abspath, roots), key=len, reverse=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Optional, TypedDict
 
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row, Run
@@ -20,8 +20,36 @@ AXES = {"rounds": "rounds", "seconds": "simulated seconds", "bytes": "bytes"}
 MOST_POINTS = 200
 
 
-def figure(section: Section) -> Optional[dict[str, Any]]:
-    """What the page draws of a section, as JSON; None where there is nothing to draw."""
+class Points(TypedDict):
+    """Points of a curve: the x of each axis (None if it is not known), mean and deviation."""
+
+    rounds: list[int]
+    seconds: Optional[list[float]]
+    bytes: Optional[list[float]]
+    mean: list[float]
+    spread: Optional[list[float]]
+
+
+class Curve(TypedDict):
+    """A row of the section: column of metrics.csv -> points."""
+
+    label: str
+    is_real: bool
+    seeds: int
+    quantities: dict[str, Points]
+
+
+class Figure(TypedDict):
+    """What the page draws of a section; quantities are column -> name."""
+
+    title: str
+    curves: list[Curve]
+    quantities: dict[str, str]
+    target: Optional[float]
+
+
+def figure(section: Section) -> Optional[Figure]:
+    """Return the figure of a section; None if there is nothing to draw."""
     curves = [curve for curve in map(_curve, section.rows) if curve["quantities"]]
     if not curves:
         return None
@@ -38,18 +66,18 @@ def figure(section: Section) -> Optional[dict[str, Any]]:
     }
 
 
-def _curve(row: Row) -> dict[str, Any]:
-    found = {name: _points(row.counted, name, factor) for name, (_, factor) in QUANTITIES.items()}
+def _curve(row: Row) -> Curve:
+    points = {name: _points(row.counted, name, factor) for name, (_, factor) in QUANTITIES.items()}
     return {
         "label": row.label,
         "is_real": row.is_real,
         "seeds": len(row.counted),
-        "quantities": {name: points for name, points in found.items() if points},
+        "quantities": {name: each for name, each in points.items() if each},
     }
 
 
-def _points(runs: Sequence[Run], column: str, factor: float) -> Optional[dict[str, Any]]:
-    """Points at the rounds in which every run has a value: x of each kind, mean and deviation."""
+def _points(runs: Sequence[Run], column: str, factor: float) -> Optional[Points]:
+    """Return the points at the rounds in which every run has a value."""
     places = [_places(run, column) for run in runs]
     common = thin(sorted(set.intersection(*map(set, places)))) if places else []
     if not common:
@@ -58,23 +86,23 @@ def _points(runs: Sequence[Run], column: str, factor: float) -> Optional[dict[st
         statistics.spread(run.rows[at[done]][column] for run, at in zip(runs, places))
         for done in common
     ]
-    found = [(spread.mean, spread.deviation or 0.0) for spread in spreads if spread]
+    known = [(spread.mean, spread.deviation or 0.0) for spread in spreads if spread]
     return {
         "rounds": common,
         "seconds": _mean_sums(runs, places, common, statistics.SECONDS),
         "bytes": _mean_sums(runs, places, common, statistics.BYTES),
-        "mean": [_shown(factor, mean) for mean, _ in found],
-        "spread": [_shown(factor, deviation) for _, deviation in found] if len(runs) > 1 else None,
+        "mean": [_shown(factor, mean) for mean, _ in known],
+        "spread": [_shown(factor, deviation) for _, deviation in known] if len(runs) > 1 else None,
     }
 
 
 def _shown(factor: float, value: float) -> float:
-    """Percentages have the decimals of the tables, so that both show the same."""
+    """Round a value; percentages have the decimals of the tables, so that both show the same."""
     return round(PERCENT * value, 2) if factor == PERCENT else rounded(factor * value)
 
 
 def _places(run: Run, column: str) -> dict[int, int]:
-    """Round -> place among the rows, of those with a finite value."""
+    """Return round -> place among the rows, of those with a finite value."""
     return {
         int(row["round"]): place
         for place, row in enumerate(run.rows)
@@ -88,6 +116,7 @@ def _mean_sums(
     common: Sequence[int],
     columns: Sequence[str],
 ) -> Optional[list[float]]:
+    """Return the mean over runs of what was spent up to each round."""
     sums = [statistics.cumulative(run.rows, columns) for run in runs]
     known = [each for each in sums if each is not None]
     if len(known) < len(runs):
@@ -99,7 +128,7 @@ def _mean_sums(
 
 
 def thin(values: Sequence[int], most: int = MOST_POINTS) -> list[int]:
-    """At most so many of the values, evenly spaced, the first and the last among them."""
+    """Return at most so many of the values, evenly spaced, the first and the last among them."""
     if len(values) <= most:
         return list(values)
     last = len(values) - 1
@@ -107,6 +136,6 @@ def thin(values: Sequence[int], most: int = MOST_POINTS) -> list[int]:
 
 
 def rounded(value: float, digits: int = 5) -> float:
-    """To so many significant digits, whole numbers without a point, to keep the page small."""
+    """Round to significant digits, whole numbers without a point, to keep the page small."""
     number = float(f"{value:.{digits}g}")
     return int(number) if number.is_integer() else number

@@ -1,4 +1,4 @@
-"""Numbers as they are read: percent, rounds, seconds and megabytes, with their spread."""
+"""Numbers for readers: percent, rounds, seconds and megabytes, with their spread."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Format = Callable[[float], str]
 
 
 def percent(value: float) -> str:
-    """Of a figure that is already in percent."""
+    """Format a figure that is already in percent."""
     return _signed(f"{value:.2f}")
 
 
 def one_decimal(value: float) -> str:
-    """For counts, whose mean over seeds need not be whole."""
+    """Format a count, whose mean over seeds need not be whole."""
     if not math.isfinite(value):
         return NONE
     return _signed(f"{value:,.0f}" if value == round(value) else f"{value:,.1f}")
 
 
 def significant(value: float) -> str:
-    """Four significant digits, never as a power of ten where there are fewer than ten digits."""
+    """Format four significant digits; no power of ten below ten digits."""
     if not math.isfinite(value):
         return NONE
     if value == 0 or 1e-4 <= abs(value) < 1e10:
@@ -39,19 +39,19 @@ def _signed(text: str) -> str:
     return text.replace("-", MINUS)
 
 
-def with_spread(found: Optional[Spread], text: Format, factor: float = 1.0) -> str:
-    """'mean ± standard deviation', or the mean where there is one seed only."""
-    if found is None:
+def with_spread(spread: Optional[Spread], text: Format, factor: float = 1.0) -> str:
+    """Format 'mean ± standard deviation', or the mean alone if there is one seed."""
+    if spread is None:
         return NONE
-    mean = text(factor * found.mean)
-    if found.deviation is None:
+    mean = text(factor * spread.mean)
+    if spread.deviation is None:
         return mean
-    deviation = factor * found.deviation
+    deviation = factor * spread.deviation
     # As many decimals as the mean; one where the mean happens to be whole.
     decimals = len(mean.partition(".")[2]) or int(not deviation.is_integer())
     return f"{mean} ± {deviation:,.{decimals}f}"
 
 
 def of_unit(unit: str) -> Format:
-    """How figures of a unit are written."""
+    """Return the format of a unit's figures."""
     return {"%": percent, "rounds": one_decimal}.get(unit, significant)

@@ -31,18 +31,18 @@ def render(sections: Sequence[Section], introduction: str = "") -> str:
 
 
 def escape(text: str) -> str:
-    """Text that stays itself, in one line of Markdown."""
+    """Return text as one line of Markdown that shows it literally."""
     text = " ".join(text.split())
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(r"\\\g<0>", text)
 
 
 def part(section: Section) -> str:
-    """A part of the document: heading, facts, tables, remarks, notes, commands."""
+    """Return a part of the document: heading, facts, tables, remarks, notes, commands."""
     parts = [f"## {escape(section.name)}", _marked(" ".join(section.facts))]
     parts += [_table(table, section) for table in tables.of_section(section)]
     parts += section.remarks
-    parts += ["\n".join(f"- {escape(note)}" for note in section.notes), _commands(section)]
+    parts += ["\n".join(f"- {escape(note)}" for note in section.results.notes), _commands(section)]
     return "\n\n".join(filter(None, parts))
 
 
@@ -66,20 +66,20 @@ def _line(line: Line) -> str:
 
 
 def _commands(section: Section) -> str:
-    """One block, in which each command follows the labels of its rows."""
-    found = commands.grouped(section.rows)
-    if not found:
+    """Return one block, in which each command follows the labels of its rows."""
+    by_command = commands.grouped(section.rows)
+    if not by_command:
         return ""
     lines = []
-    for command, rows in found.items():
-        lines += [f"# {'; '.join(row.label for row in rows)}"] if len(found) > 1 else []
+    for command, rows in by_command.items():
+        lines += [f"# {'; '.join(row.label for row in rows)}"] if len(by_command) > 1 else []
         lines.append(command)
     summary = "<details><summary>Commands that repeat the rows</summary>"
     return f"{summary}\n\n{_fenced(chr(10).join(lines))}\n\n</details>"
 
 
 def _fenced(text: str) -> str:
-    """A code block whose fence is longer than any in the text."""
+    """Return a code block whose fence is longer than any in the text."""
     longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"

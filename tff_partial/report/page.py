@@ -1,7 +1,7 @@
 """The report as one HTML page that needs nothing beside itself.
 
 Scripts and styles are part of the page, and its content security policy admits only these, by their
-hashes: text from labels or notes cannot become a script, and nothing is loaded from anywhere.
+hashes: no text of labels or notes can become a script, and nothing is loaded from anywhere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import re
 import string
 from collections.abc import Sequence
-from typing import Any
+from typing import Optional, Union
 
 from tff_partial.report import commands, curves, tables
 from tff_partial.report.cells import Cell, Line, Table
@@ -30,7 +30,7 @@ MARK = f'<strong class="mark">{NOT_REAL}</strong>'
 
 
 def render(sections: Sequence[Section]) -> str:
-    """The page as text."""
+    """Return the page as text."""
     figures = [curves.figure(section) for section in sections]
     parts = [_section(i, each, figure) for i, (each, figure) in enumerate(zip(sections, figures))]
     styles = [_asset("uPlot.min.css"), _asset("page.css")]
@@ -60,9 +60,9 @@ def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
     return f"default-src 'none'; script-src {hashes(scripts)}; style-src {hashes(styles)}"
 
 
-def _json(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+def _json(figures: Sequence[Optional[curves.Figure]]) -> str:
+    """Return JSON that cannot end the script element it stands in."""
+    text = json.dumps(figures, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -88,7 +88,7 @@ def _overview(sections: Sequence[Section]) -> str:
             f"{done} of {len(section.rows)}",
             _text(section.scale_text) or NONE,
             _marked("; ".join(section.data)) or "–",
-            _text(section.paper) or "–",
+            _text(section.results.paper) or "–",
         )
         link = f'<a href="#part-{index}">{_text(section.name)}</a>'
         columns = "".join(f'<td class="text">{cell}</td>' for cell in cells)
@@ -98,32 +98,32 @@ def _overview(sections: Sequence[Section]) -> str:
 
 
 def _marked(text: str) -> str:
-    """The text in HTML, with the words that mark data set off."""
+    """Return the text in HTML, with the words that mark data set off."""
     return _text(text).replace(NOT_REAL, MARK)
 
 
 def _with_code(text: str) -> str:
-    """The text in HTML, what stands in backticks as code."""
+    """Return the text in HTML, with what stands in backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", _text(text))
 
 
 def _mark(section: Section) -> str:
-    """For captions: the data, where they are not the real set."""
+    """Return the data for captions if they are not the real set."""
     return "" if section.is_real else f". Data: {_marked('; '.join(section.data))}"
 
 
-def _section(index: int, section: Section, figure: Any) -> str:
-    notes = "".join(f"<li>{_text(note)}</li>" for note in section.notes)
+def _section(index: int, section: Section, figure: Optional[curves.Figure]) -> str:
+    notes = "".join(f"<li>{_text(note)}</li>" for note in section.results.notes)
     remarks = [f'<p class="remark">{_with_code(text)}</p>' for text in section.remarks]
-    found = tables.of_section(section)
+    first, *others = [_table(table, section) for table in tables.of_section(section)] or [""]
     return "\n".join(
         [
             f'<section id="part-{index}" aria-labelledby="title-{index}">',
             f'<h2 id="title-{index}">{_text(section.name)}</h2>',
             f'<p class="facts">{_marked(" ".join(section.facts))}</p>',
-            *[_table(table, section) for table in found[:1]],
+            first,
             _figure(index, figure, section),
-            *[_table(table, section) for table in found[1:]],
+            *others,
             *remarks,
             f'<ul class="notes">{notes}</ul>' if notes else "",
             _commands(section),
@@ -141,7 +141,7 @@ def _table(table: Table, section: Section) -> str:
 
 
 def _is_text(column: Sequence[Cell]) -> bool:
-    """Whether most of a column are words, which stand to the left."""
+    """Return whether most of a column are words, which are aligned to the left."""
     words = [cell.tone != "missing" and not _NUMBER.match(cell.text) for cell in column]
     return 2 * sum(words) > len(words)
 
@@ -149,7 +149,7 @@ def _is_text(column: Sequence[Cell]) -> bool:
 def _table_frame(
     caption: str, label: str, heads: Sequence[str], is_text: Sequence[bool], lines: Sequence[str]
 ) -> str:
-    """A table that scrolls sideways within itself; a region, so that the keyboard can scroll it."""
+    """Return a table that scrolls sideways; as a region, so that the keyboard can scroll it."""
     columns = "".join(
         f'<th scope="col"{_classes(text and "text")}>{_text(head)}</th>'
         for head, text in zip(heads, is_text)
@@ -171,12 +171,12 @@ def _line(line: Line, is_text: Sequence[bool]) -> str:
     return f'<tr><th scope="row">{_text(line.head)}{mark}</th>{cells}</tr>'
 
 
-def _classes(*names: Any) -> str:
-    found = " ".join(filter(None, names))
-    return f' class="{found}"' if found else ""
+def _classes(*names: Union[str, bool]) -> str:
+    text = " ".join(str(name) for name in names if name)
+    return f' class="{text}"' if text else ""
 
 
-def _figure(index: int, figure: Any, section: Section) -> str:
+def _figure(index: int, figure: Optional[curves.Figure], section: Section) -> str:
     if figure is None:
         return ""
     total = len(figure["curves"])
@@ -188,13 +188,17 @@ def _figure(index: int, figure: Any, section: Section) -> str:
         f"{' checked' if name == 'rounds' else ''}> {title}</label>"
         for name, title in curves.AXES.items()
     )
+    options = "".join(
+        f'<option value="{name}">{_text(title)}</option>'
+        for name, title in figure["quantities"].items()
+    )
     label = f"Curves of {section.title}; arrow keys read values, buttons below hide curves."
     target = "" if figure["target"] is None else f"; dashed: target {figure['target']:g} %"
     return (
         f'<figure data-figure="{index}"><figcaption>{_text(section.title)}: '
         f"mean over seeds, band of one standard deviation{target}{some}"
         f"{_mark(section)}</figcaption>"
-        f'<div class="controls">{_quantities(figure)}'
+        f'<div class="controls"><label class="quantity">show <select>{options}</select></label>'
         f'<fieldset class="x"><legend>against</legend>{choices}</fieldset></div>'
         f'<div class="plot" tabindex="0" role="img" aria-label="{_text(label)}"></div>'
         f'<p class="readout" aria-live="polite"></p><div class="keys">{keys}'
@@ -204,15 +208,7 @@ def _figure(index: int, figure: Any, section: Section) -> str:
     )
 
 
-def _quantities(figure: Any) -> str:
-    options = "".join(
-        f'<option value="{name}">{_text(title)}</option>'
-        for name, title in figure["quantities"].items()
-    )
-    return f'<label class="quantity">show <select>{options}</select></label>'
-
-
-def _key(number: int, curve: Any, is_shown: bool) -> str:
+def _key(number: int, curve: curves.Curve, is_shown: bool) -> str:
     mark = "" if curve["is_real"] else f" {MARK}"
     seeds = "1 seed" if curve["seeds"] == 1 else f"{curve['seeds']} seeds"
     pressed = str(is_shown).lower()
@@ -224,24 +220,24 @@ def _key(number: int, curve: Any, is_shown: bool) -> str:
 
 
 def _commands(section: Section) -> str:
-    found = commands.grouped(section.rows)
-    if not found:
+    by_command = commands.grouped(section.rows)
+    if not by_command:
         return ""
     items = []
-    for command, rows in found.items():
+    for command, rows in by_command.items():
         labels = "; ".join(_text(row.label) + ("" if row.is_real else f" {MARK}") for row in rows)
         folders = "".join(f"<p>Results: {_folders(row)}</p>" for row in rows if row.runs)
         items.append(
             f"<dt>{labels}</dt><dd><pre><code>{_command(command)}</code></pre>{folders}</dd>"
         )
     return (
-        f"<details><summary>Commands that repeat the rows ({len(found)})</summary>"
+        f"<details><summary>Commands that repeat the rows ({len(by_command)})</summary>"
         f"<dl>{''.join(items)}</dl></details>"
     )
 
 
 def _command(command: str) -> str:
-    """Flags are not broken at their hyphens."""
+    """Return a command in HTML whose flags are not broken at their hyphens."""
     words = [(word, _text(word)) for word in command.split(" ")]
     return " ".join(
         f'<span class="flag">{text}</span>' if word.startswith("-") else text

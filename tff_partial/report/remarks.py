@@ -1,4 +1,4 @@
-"""What somebody says of a recipe's figures, kept apart from the figures, which are made anew."""
+"""Remarks on a recipe's figures, kept apart from the figures, which are made anew."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tff_partial.report.runs import ReportError
 
 
 def read(folder: Optional[str], name: str) -> str:
-    """The text of `<folder>/<name>.md`; empty if there is none, or no folder.
+    """Return the text of `<folder>/<name>.md`; empty if there is none, or no folder is given.
 
     Raises:
-      ReportError: If the folder is none, or the file cannot be read.
+      ReportError: If the folder does not exist, or the file cannot be read.
     """
     if folder is None:
         return ""
@@ -32,15 +32,15 @@ def read(folder: Optional[str], name: str) -> str:
 
 
 def add(sections: Sequence[Section], folder: Optional[str]) -> list[Section]:
-    """The sections with their remarks; a recipe that was run more than once has them at its last.
+    """Return the sections with their remarks; a recipe that was run twice has them at its last.
 
     Raises:
       ReportError: As `read`.
     """
-    last = {section.recipe: i for i, section in enumerate(sections) if section.recipe}
-    found = []
-    for i, section in enumerate(sections):
-        text = read(folder, section.recipe) if last.get(section.recipe) == i else ""
-        remarks = tuple(part for part in re.split(r"\n\s*\n", text) if part)
-        found.append(dataclasses.replace(section, remarks=remarks))
-    return found
+    names = [section.results.recipe for section in sections]
+    last = {name: i for i, name in enumerate(names)}
+    texts = [read(folder, n) if n and last[n] == i else "" for i, n in enumerate(names)]
+    return [
+        dataclasses.replace(section, remarks=tuple(filter(None, re.split(r"\n\s*\n", text))))
+        for section, text in zip(sections, texts)
+    ]

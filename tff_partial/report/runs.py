@@ -1,20 +1,21 @@
-"""Runs as they lie in their folders, and rows: runs that differ in nothing but their seed."""
+"""Runs, read from their folders, and rows: runs that differ in nothing but their seed."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Optional
 
-from tff_partial import capacities
-from tff_partial.results import folder as results
-from tff_partial.results import statistics
+from tff_partial import tiers
+from tff_partial.results import checks, metrics, statistics, text_files
+from tff_partial.results import summary as summaries
+from tff_partial.results.checks import Json
+from tff_partial.results.schema import Config, Fields, KnownSettings, MetricsRow, Published
 
 NOT_REAL = "not the real set"
-# Settings that older runs do not have yet, as they were then.
-BEFORE = {"weight_decay_on": "kernels"}
+# Settings that older runs lack, as they were then.
+_OLD_SETTINGS = {"weight_decay_on": "kernels"}
 
 
 class ReportError(ValueError):
@@ -26,47 +27,48 @@ class Run:
     """One seed.
 
     Attributes:
-      folder: As it is shown, without what is above the results folder.
+      folder: Its name in the report, from the results folder on.
       config: config.json; empty for a row that was computed without training.
-      rows: Of metrics.csv.
-      summary: summary.json, with what metrics.csv gives at present in the place of older figures.
+      rows: The rows of metrics.csv.
+      summary: summary.json, updated with what metrics.csv gives now.
       similarity: The rows of similarity.csv, of an analysis.
       stands_in: Whether the data are others than those of the paper's table.
     """
 
     folder: str
-    config: Mapping[str, Any]
-    rows: Sequence[Mapping[str, Any]]
-    summary: Mapping[str, Any]
+    config: Config
+    rows: Sequence[MetricsRow]
+    summary: Fields
     similarity: Sequence[Mapping[str, str]] = ()
     stands_in: bool = False
 
     @property
-    def settings(self) -> Mapping[str, Any]:
-        given = self.config.get("settings", {})
-        return {**BEFORE, **given} if given else {}
+    def settings(self) -> Fields:
+        settings = self.config.settings
+        old = {k: v for k, v in _OLD_SETTINGS.items() if settings and k not in settings}
+        return {**settings, **old}
 
     @property
     def seed(self) -> int:
-        return self.settings.get("seed", 0)
+        return self.settings.get("seed") or 0
 
     @property
     def data(self) -> str:
-        """What the data are; empty where nothing says so."""
+        """A description of the data; empty if there is none."""
         data = str(self.settings.get("data") or self.summary.get("data") or "")
         return f"{data}, in place of the paper's" if data and self.stands_in else data
 
     @property
     def is_real(self) -> bool:
-        """Whether the data are the set that they should be; runs of old say it in words only."""
+        """Whether the data are those that the task names; old runs say it in words only."""
         if self.stands_in:
             return False
-        said = self.config.get("execution", {}).get("data_is_real")
-        return self.data.startswith(("real:", "generated:")) if said is None else bool(said)
+        is_real = self.config.execution.get("data_is_real")
+        return self.data.startswith(("real:", "generated:")) if is_real is None else bool(is_real)
 
     @property
     def planned(self) -> int:
-        return self.settings.get("rounds", 0)
+        return self.settings.get("rounds") or 0
 
     @property
     def is_finished(self) -> bool:
@@ -76,31 +78,12 @@ class Run:
     @property
     def diverged_at(self) -> Optional[int]:
         """The round in which the run diverged, its last; None if it did not."""
-        found = results.diverged_at(self.summary)
-        return found if found is not None and len(self.rows) <= found else None
+        round_num = summaries.diverged_at(self.summary)
+        return round_num if round_num is not None and len(self.rows) <= round_num else None
 
     @property
     def target(self) -> Optional[float]:
         return self.settings.get("target_accuracy")
-
-    def cost_to_target(self) -> Optional[statistics.Cost]:
-        return statistics.cost_to(self.rows, self.target)
-
-
-class Paper(NamedTuple):
-    """A paper's figure, in the unit in which the paper prints it.
-
-    Where a table has figures for several target accuracies, `targets` has a pair (target, figure)
-    for each, None where the paper did not reach it.
-    """
-
-    value: Optional[float] = None
-    spread: Optional[float] = None
-    text: str = ""
-    targets: tuple[tuple[float, Optional[float]], ...] = ()
-
-
-NO_PAPER = Paper()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,19 +91,19 @@ class Row:
     """A line of a table: runs with equal settings, a seed each.
 
     Attributes:
-      label: What it is called in tables and legends.
+      label: What tables and legends call it.
       columns: What is varied -> its value here.
-      command: Repeats it; empty where nothing is known.
+      command: Repeats it; empty if it is not known.
       runs: One of each seed.
-      paper: What the paper has in this place.
-      short: The label in a table that has the columns beside it; the label itself if empty.
+      paper: What the paper prints in this place.
+      short: The label in a table that has the columns too; the label itself if empty.
     """
 
     label: str
     columns: Mapping[str, str]
     command: str
     runs: tuple[Run, ...]
-    paper: Paper = NO_PAPER
+    paper: Published
     short: str = ""
 
     @property
@@ -129,54 +112,64 @@ class Row:
 
     @property
     def counted(self) -> tuple[Run, ...]:
-        """The finished runs; where there are none, those under way."""
+        """The finished runs; if there are none, those under way."""
         return self.finished or self.runs
+
+    @property
+    def furthest(self) -> Run:
+        return max(self.runs, key=lambda run: len(run.rows))
 
     @property
     def is_real(self) -> bool:
         return all(run.is_real for run in self.runs if run.data)
 
     def spread_of(self, name: str) -> Optional[statistics.Spread]:
-        """Of a figure of the summary, over the runs that count and have it."""
+        """Return the spread of a figure of summary.json over the runs that count."""
         values = [run.summary.get(name) for run in self.counted]
         return statistics.spread(v for v in values if isinstance(v, (int, float)))
 
     def spread_to(self, target: float, name: str) -> Optional[statistics.Spread]:
-        """Of what a target took, a field of `Cost`, over the runs that count and reached it."""
+        """Return the spread of a field of `Cost` over the runs that reached a target."""
         costs = [statistics.cost_to(run.rows, target) for run in self.counted]
         values = [getattr(cost, name) for cost in costs if cost is not None]
         return statistics.spread(value for value in values if value is not None)
 
 
 def read_run(path: str, shown: str) -> Run:
-    """The run in a folder.
+    """Read the run in a folder.
 
     Args:
       path: The folder.
       shown: Its name in the report.
 
     Raises:
-      ReportError: If a file of it cannot be read.
+      ReportError: If one of its files cannot be read.
     """
-    config = read_json(os.path.join(path, "config.json"))
+    content = read_json(os.path.join(path, "config.json"))
     summary = read_json(os.path.join(path, "summary.json"))
     try:
-        _check(config.get("settings", {}), config)
-        rows = results.read_metrics(path)
-        current = _summarize(config.get("settings", {}), rows) if rows else {}
+        config = checks.parse(Config, "config.json", content)
+        if config.settings:
+            known = checks.parse(KnownSettings, "settings", config.settings)
+            if known.capacities:
+                tiers.parse_drawn(known.capacities)
+            if known.tiers:
+                tiers.parse(known.tiers)
+        rows = metrics.read(path)
+        current = _summarize(config.settings, rows) if rows else {}
         similarity = _read_similarity(path)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReportError(
             f"config.json and metrics.csv must be those of a run. Received: {shown} with "
             f"{type(error).__name__}: {error}"
         ) from error
-    # A run that went on after it was stopped has the summary of that time.
+    # A run that resumed after it was stopped still has the summary of that time.
     return Run(shown, config, rows, {**summary, **current}, similarity)
 
 
 def _read_similarity(path: str) -> list[dict[str, str]]:
     try:
-        rows = results.read_table(os.path.join(path, "similarity.csv"))
+        rows = text_files.read_csv(os.path.join(path, "similarity.csv"))
     except FileNotFoundError:
         return []
     for row in rows:
@@ -184,59 +177,32 @@ def _read_similarity(path: str) -> list[dict[str, str]]:
     return rows
 
 
-# Settings that the report works with; others are shown as they are.
-_KINDS: Mapping[str, Any] = {
-    **dict.fromkeys(("task", "algo", "data", "tiers"), str),
-    **dict.fromkeys(("rounds", "seed"), int),
-}
-_KINDS_OR_NONE: Mapping[str, Any] = {
-    **dict.fromkeys(("preset", "source", "capacities"), str),
-    "target_accuracy": (int, float),
-}
-
-
-def _check(settings: Any, config: Mapping[str, Any]) -> None:
-    for part in ("settings", "execution", "versions"):
-        if not isinstance(config.get(part, {}), dict):
-            raise ValueError(f"{part} must be an object")
-    missing = [name for name in ("task", "algo", "data") if settings and name not in settings]
-    if missing:
-        raise ValueError(f"settings must have {missing}")
-    for name, kind in {**_KINDS, **_KINDS_OR_NONE}.items():
-        is_none = settings.get(name) is None and (name not in settings or name in _KINDS_OR_NONE)
-        if not is_none and not isinstance(settings[name], kind):
-            raise ValueError(f"{name} must not be of type {type(settings[name]).__name__}")
-    if not math.isfinite(settings.get("target_accuracy") or 0):
-        raise ValueError(f"target_accuracy must not be {settings['target_accuracy']}")
-    if settings.get("capacities"):
-        capacities.parse(settings["capacities"])
-
-
-def _summarize(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    found = results.summarize(settings, settings["data"], rows)
+def _summarize(settings: Fields, rows: Sequence[MetricsRow]) -> Fields:
+    """Return the figures that metrics.csv gives now."""
+    summary = summaries.summarize(settings, settings["data"], rows)
     cost = statistics.cost_to(rows, settings.get("target_accuracy"))
     if cost is not None:
-        found["simulated_seconds_to_target"] = cost.simulated_seconds
-        found["bytes_to_target"] = cost.bytes
-    return {name: value for name, value in found.items() if value is not None}
+        summary["simulated_seconds_to_target"] = cost.simulated_seconds
+        summary["bytes_to_target"] = cost.bytes
+    return {name: value for name, value in summary.items() if value is not None}
 
 
-def read_json(path: str) -> dict[str, Any]:
-    """An object from a file; empty if there is no such file.
+def read_json(path: str) -> dict[str, Json]:
+    """Read an object from a file; empty if there is no such file.
 
     Raises:
-      ReportError: If it is no JSON object.
+      ReportError: If it is not a JSON object.
     """
     try:
-        return results.read_json(path)
+        return text_files.read_json(path)
     except FileNotFoundError:
         return {}
-    except results.ResultsError as error:
+    except text_files.ResultsError as error:
         raise ReportError(str(error)) from error
 
 
 def one_of_each_seed(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """The furthest run of each seed: a run that was repeated counts once."""
+    """Return the furthest run of each seed: a run that was repeated counts once."""
     furthest: dict[int, Run] = {}
     for run in runs:
         if run.seed not in furthest or len(run.rows) > len(furthest[run.seed].rows):

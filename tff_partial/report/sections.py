@@ -6,51 +6,51 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from tff_partial.report import commands, recipes, runs
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import ReportError, Row, Run
+from tff_partial.results.schema import Fields, Published
 
 # Settings that decide nothing about the training that other settings do not.
 _NOT_VARIED = ("seed", "source", "preset", "task", "data", "model", "algo")
 
 
 def find(roots: Sequence[str]) -> list[Section]:
-    """The sections of some results folders: recipes by name and scale, then single runs.
+    """Return the sections of some results folders: recipes by name and scale, then single runs.
+
+    Damaged files are left out with a warning.
 
     Raises:
-      ReportError: If a folder is missing, nothing is found, or files are not as they should be, a
-        line for each.
+      ReportError: If a folder is missing, or there is nothing to show; a line for each reason.
     """
-    of_recipes: dict[str, Section] = {}
+    tables: dict[str, Section] = {}
     singles: dict[str, Run] = {}
     damaged: dict[str, None] = {}
     for root in roots:
         if not os.path.isdir(root):
             raise ReportError(f"results must be a folder. Received: {root}")
-        for folder, kind in _walk(root):
+        for folder, is_recipe in _walk(root):
             place = os.path.realpath(folder)  # folders may overlap
             try:
-                if kind == "recipe" and place not in of_recipes:
-                    of_recipes[place] = recipes.read(root, folder)
-                elif kind == "run" and place not in singles:
+                if is_recipe and place not in tables:
+                    tables[place] = recipes.read(root, folder)
+                elif not is_recipe and place not in singles:
                     singles[place] = _single(root, folder)
             except (ReportError, OSError) as error:
                 damaged[" ".join(str(error).split())] = None
-    found = _told_apart(sorted(of_recipes.values(), key=_order))
-    found += group(list(singles.values()))
-    if damaged and not found:
+    sections = _told_apart(sorted(tables.values(), key=_order)) + group(list(singles.values()))
+    if sections:
+        for line in damaged:
+            print(f"warning: left out: {line}", file=sys.stderr)
+        return sections
+    if damaged:
         raise ReportError("\n".join(damaged))
-    for line in damaged:
-        print(f"warning: left out: {line}", file=sys.stderr)
-    if not found:
-        raise ReportError(
-            "results must hold runs (config.json and metrics.csv) or recipes (recipe.json). "
-            f"Received: {', '.join(roots)}"
-        )
-    return found
+    raise ReportError(
+        "results must hold runs (config.json and metrics.csv) or recipes (recipe.json). "
+        f"Received: {', '.join(roots)}"
+    )
 
 
 def _single(root: str, folder: str) -> Run:
@@ -61,17 +61,18 @@ def _single(root: str, folder: str) -> Run:
 
 
 def _order(section: Section) -> tuple[str, float, str]:
-    return section.recipe, -(section.scale or 0.0), str(section.given)
+    return section.results.recipe, -(section.scale or 0.0), str(section.given)
 
 
-def _told_apart(found: Sequence[Section]) -> list[Section]:
-    """Recipes that were run more than once have in their title what they differ in."""
-    return [
-        dataclasses.replace(section, title=f"{section.title} ({differs})")
-        if (differs := _differences(section, [o for o in found if o.recipe == section.recipe]))
-        else section
-        for section in found
-    ]
+def _told_apart(sections: Sequence[Section]) -> list[Section]:
+    """Add to the titles of a recipe that was run more than once what its sections differ in."""
+    titled = []
+    for section in sections:
+        recipe = section.results.recipe
+        differs = _differences(section, [o for o in sections if o.results.recipe == recipe])
+        title = f"{section.title} ({differs})" if differs else section.title
+        titled.append(dataclasses.replace(section, title=title))
+    return titled
 
 
 def _differences(section: Section, same: Sequence[Section]) -> str:
@@ -82,43 +83,38 @@ def _differences(section: Section, same: Sequence[Section]) -> str:
     return ", ".join([*words, *(f"{n}={section.given[n]}" for n in differs if n in section.given)])
 
 
-def _walk(root: str) -> list[tuple[str, str]]:
-    """Folders of recipes and of runs; what is below one of them belongs to it."""
-    found = []
+def _walk(root: str) -> list[tuple[str, bool]]:
+    """Return folders of recipes (True) and of runs; what is below one of them belongs to it."""
+    folders = []
     for folder, inner, names in os.walk(root):
         inner.sort()
-        if recipes.RECIPE in names:
-            found.append((folder, "recipe"))
-        elif {"config.json", "metrics.csv"} <= {*names}:
-            found.append((folder, "run"))
-        else:
-            continue
-        inner.clear()
-    return found
+        is_recipe = recipes.RECIPE in names
+        if is_recipe or {"config.json", "metrics.csv"} <= {*names}:
+            folders.append((folder, is_recipe))
+            inner.clear()
+    return folders
 
 
 def group(singles: Sequence[Run]) -> list[Section]:
-    """Sections of single runs: one for each task, data and model, a row for equal settings."""
+    """Return a section for each task, model and data, with a row for equal settings."""
     groups: dict[tuple[str, ...], list[Run]] = {}
     for run in singles:
         task, model = (str(run.settings.get(name, "")) for name in ("task", "model"))
-        groups.setdefault((task, model, run.data), []).append(run)
-    titles = [f"{task}, {model}" for task, model, _ in groups]
+        groups.setdefault((f"{task}, {model}", run.data), []).append(run)
+    titles = [title for title, _ in groups]
     return [
+        # The data stand below the title, which names them only if it must.
         Section(
-            # The data stand below the title, which names them only where it must.
-            title=f"{task}, {model}"
-            + (f", {data}" if titles.count(f"{task}, {model}") > 1 else ""),
-            rows=_rows(groups[task, model, data]),
+            title + (f", {data}" if titles.count(title) > 1 else ""), _rows(groups[title, data])
         )
-        for task, model, data in sorted(groups)
+        for title, data in sorted(groups)
     ]
 
 
-def _rows(found: Sequence[Run]) -> tuple[Row, ...]:
+def _rows(singles: Sequence[Run]) -> tuple[Row, ...]:
     equal: dict[str, list[Run]] = {}
-    for run in found:
-        # A setting that older runs do not have yet is as good as None.
+    for run in singles:
+        # A setting that older runs lack is as good as None.
         settings = {k: v for k, v in run.settings.items() if k != "seed" and v is not None}
         equal.setdefault(json.dumps(settings, sort_keys=True), []).append(run)
     joined = [runs.one_of_each_seed(same) for same in equal.values()]
@@ -127,12 +123,12 @@ def _rows(found: Sequence[Run]) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=lambda row: row.label))
 
 
-def _varied(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+def _varied(settings: Sequence[Fields]) -> list[str]:
     names = dict.fromkeys(name for each in settings for name in each if name not in _NOT_VARIED)
     return [name for name in names if len({repr(each.get(name)) for each in settings}) > 1]
 
 
-def _row(same: Sequence[Run], varied: Sequence[str]) -> Row:
+def _row(same: tuple[Run, ...], varied: Sequence[str]) -> Row:
     settings = same[0].settings
     algo = str(settings.get("algo", "?"))
     values = {name: commands.text_of(settings.get(name)).replace(",", ", ") for name in varied}
@@ -145,6 +141,7 @@ def _row(same: Sequence[Run], varied: Sequence[str]) -> Row:
         ", ".join([algo, *given]),
         {name: value or "–" for name, value in values.items()},
         commands.of_runs(same),
-        tuple(same),
+        same,
+        Published(),
         short=algo,
     )

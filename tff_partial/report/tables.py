@@ -2,51 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import Optional
 
-from tff_partial import capacities
-from tff_partial.report import analysis, cells, comparison, formats
+from tff_partial import tiers
+from tff_partial.report import cells, comparison, formats
 from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row
 from tff_partial.results import statistics
+from tff_partial.results.schema import Fields
 
 MEGABYTE = 1e-6
-_SELDOM = 0.01  # capacities that are drawn more seldom are not shown
+_RARE = 0.01  # capacities that are drawn less often are not shown
+# Figures of similarity.csv -> heads.
+_SIMILARITIES = {"maximum": "largest similarity", "mean": "mean similarity"}
 
 
 def of_section(section: Section) -> list[Table]:
-    """Ours beside the paper's, what accuracy cost, and tiers; those that have something to say."""
+    """Return the tables that have something to say of a section."""
     runs = [run for row in section.rows for run in row.runs]
-    found = [comparison.compared(section, section.metric)] if section.metric else []
+    tables = [comparison.compared(section)] if section.results.recipe else []
     if any(run.similarity for run in runs):
-        found.append(analysis.similarity(section))
+        tables.append(similarity(section))
     if any(run.rows for run in runs):
-        found.append(costs(section))
+        tables.append(costs(section))
         if any(run.settings.get("tiers") or run.settings.get("capacities") for run in runs):
-            found.append(tier_overview(section))
-    return found
+            tables.append(tier_overview(section))
+    return tables
+
+
+def similarity(section: Section) -> Table:
+    """Return how similar clients' models are in the last measurement, block by block."""
+    heads = ("row", "scheme", "block", *_SIMILARITIES.values(), "local steps")
+    lines = [line for row in section.rows for line in _similarity_lines(row)]
+    caption = "Similarity (SVCCA) of clients' models at the end, over all pairs of clients"
+    return Table(caption, heads, tuple(lines))
+
+
+def _similarity_lines(row: Row) -> list[Line]:
+    # The rows are in the order of time, so that the last of each scheme and block stays.
+    runs = [
+        {(r["scheme"], r["name"]): r for r in run.similarity}
+        for run in row.finished
+        if run.similarity
+    ]
+    lines = []
+    for scheme, block in dict.fromkeys(key for run in runs for key in run):
+        last = [run[scheme, block] for run in runs if (scheme, block) in run]
+        spreads = [statistics.spread(float(r[name]) for r in last) for name in _SIMILARITIES]
+        texts = (
+            scheme,
+            block,
+            *(formats.with_spread(spread, formats.significant) for spread in spreads),
+            formats.one_decimal(float(last[0]["steps"])),
+        )
+        lines.append(Line(row.label, tuple(map(Cell, texts)), row.is_real))
+    return lines
 
 
 def costs(section: Section) -> Table:
-    """Accuracies and, where there is a target, what it took to reach it."""
-    names = [] if section.metric else cells.varied(section)
-    targets = [run.target for row in section.rows for run in row.runs]
-    has_target, has_late = any(targets), _has_late(section)
+    """Return the accuracies and, if there is a target, what it took to reach it."""
+    is_recipe = bool(section.results.recipe)
+    names = [] if is_recipe else cells.varied(section)
+    runs = [run for row in section.rows for run in row.runs]
+    has_target = any(run.target for run in runs)
+    has_late = any("clients_late" in run.rows[0] for run in runs if run.rows)
     heads = ["row", *names, "final accuracy, %", "best accuracy, %"]
     if has_target:
         heads += ["target, %", "rounds to target", "simulated s to target", "MB to target"]
     heads += [*(["late clients a round"] if has_late else []), "rounds", "seeds"]
     lines = []
     for row in section.rows:
-        line = [*cells.varied_cells(row, names)]
+        line = cells.varied_cells(row, names)
         for name in ("final_test_accuracy", "best_test_accuracy"):
             spread = row.spread_of(name)
             line.append(Cell(formats.with_spread(spread, formats.percent, cells.PERCENT)))
         line += _to_target(row) if has_target else []
-        line += [_late(row)] if has_late else []
-        head = row.label if section.metric else row.short or row.label
+        line += [Cell(_mean_column(row, "clients_late"))] if has_late else []
+        head = row.label if is_recipe else row.short or row.label
         lines.append(Line(head, (*line, _rounds(row), cells.seeds(row)), row.is_real))
     caption = "Accuracy on test data" + (", and what the target took" if has_target else "")
     return Table(f"{caption}; mean ± standard deviation over seeds", tuple(heads), tuple(lines))
@@ -56,84 +90,65 @@ def _to_target(row: Row) -> list[Cell]:
     targets = sorted({run.target for run in row.counted if run.target is not None})
     if not targets:
         return [Cell(formats.NONE)] * 4
-    shown = ", ".join(map(cells.percent, targets))
-    found = [cost for cost in (run.cost_to_target() for run in row.counted) if cost]
-    if not found:
-        return [Cell(shown), Cell("not reached", "missing"), *[Cell(formats.NONE)] * 2]
-    some = f" ({len(found)} of {len(row.counted)} seeds)" if len(found) < len(row.counted) else ""
-    columns: tuple[tuple[list[Any], formats.Format, float], ...] = (
-        ([cost.rounds for cost in found], formats.one_decimal, 1.0),
-        ([cost.simulated_seconds for cost in found], formats.significant, 1.0),
-        ([cost.bytes for cost in found], formats.significant, MEGABYTE),
-    )
-    line = []
-    for values, text, factor in columns:
+    shown = Cell(", ".join(map(cells.percent, targets)))
+    costs = [statistics.cost_to(run.rows, run.target) for run in row.counted]
+    reached = [cost for cost in costs if cost]
+    if not reached:
+        return [shown, Cell("not reached", "missing"), *[Cell(formats.NONE)] * 2]
+    some = f" ({len(reached)} of {len(costs)} seeds)" if len(reached) < len(costs) else ""
+
+    def cell(values: Sequence[Optional[float]], text: formats.Format, factor: float = 1.0) -> Cell:
         spread = statistics.spread(value for value in values if value is not None)
-        line.append(Cell(formats.with_spread(spread, text, factor) + (some if spread else "")))
-    return [Cell(shown), *line]
+        return Cell(formats.with_spread(spread, text, factor) + (some if spread else ""))
+
+    return [
+        shown,
+        cell([cost.rounds for cost in reached], formats.one_decimal),
+        cell([cost.simulated_seconds for cost in reached], formats.significant),
+        cell([cost.bytes for cost in reached], formats.significant, MEGABYTE),
+    ]
 
 
 def tier_overview(section: Section) -> Table:
-    """What tiers there are, who took part, and how well each learned."""
-    heads = (
-        "row",
-        "average capacity",
-        "tier",
-        "clients",
-        "clients a round",
-        "training accuracy, %",
-    )
+    """Return what tiers there are, who took part, and how well each learned."""
+    heads = ("row", "average capacity", "tier", "clients", "clients a round")
     lines = [line for row in section.rows if row.runs for line in _tier_lines(row)]
     caption = "Tiers and capacity; training accuracy of the last five rounds of each tier"
-    return Table(caption, heads, tuple(lines))
+    return Table(caption, (*heads, "training accuracy, %"), tuple(lines))
 
 
 def _tier_lines(row: Row) -> list[Line]:
-    found = row.spread_of("average_capacity")
-    capacity = formats.NONE if found is None else formats.significant(found.mean)
+    spread = row.spread_of("average_capacity")
+    capacity = formats.NONE if spread is None else formats.significant(spread.mean)
     lines = []
     for name, count in _tiers(row.counted[0].settings).items():
+        clients = _mean_column(row, f"clients_{name}")
         accuracy = row.spread_of(f"train_accuracy_{name}")
-        line = (
-            Cell(capacity),
-            Cell(name),
-            Cell(count),
-            Cell(_mean_column(row, f"clients_{name}")),
-            Cell(formats.with_spread(accuracy, formats.percent, cells.PERCENT)),
-        )
+        shown = formats.with_spread(accuracy, formats.percent, cells.PERCENT)
+        line = tuple(map(Cell, (capacity, name, count, clients, shown)))
         lines.append(Line(row.label, line, row.is_real))
     return lines
 
 
-def _tiers(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Tier -> its clients; where capacities are drawn, rate -> how often, if not seldom."""
+def _tiers(settings: Fields) -> dict[str, str]:
+    """Return tier -> its clients; if capacities are drawn, rate -> how often."""
     if settings.get("capacities"):
-        shares = capacities.parse(settings["capacities"])
+        shares = tiers.parse_drawn(settings["capacities"])
         return {
-            name: f"{cells.PERCENT * share:.3g} % of draws"
-            for name, share in shares.items()
-            if share >= _SELDOM
+            tier.name: f"{cells.PERCENT * share:.3g} % of draws"
+            for tier, share in shares.items()
+            if share >= _RARE
         }
     text = settings.get("tiers") or f"strong:{settings.get('clients', 1)}"
-    pairs = [tier.rpartition(":") for tier in text.split(",")]
-    return {name: count for name, _, count in pairs}
+    return {tier.name: str(tier.count) for tier in tiers.parse(text)}
 
 
 def _mean_column(row: Row, column: str) -> str:
-    """The mean of a column of metrics.csv over all rounds and seeds."""
-    values = [r[column] for run in row.counted for r in run.rows if r.get(column) is not None]
-    found = statistics.spread(values)
-    return formats.NONE if found is None else formats.significant(found.mean)
-
-
-def _has_late(section: Section) -> bool:
-    return any(
-        "clients_late" in run.rows[0] for row in section.rows for run in row.runs if run.rows
+    """Return the mean of a column of metrics.csv over all rounds and seeds."""
+    spread = statistics.spread(
+        v for run in row.counted for v in statistics.values(run.rows, column)
     )
-
-
-def _late(row: Row) -> Cell:
-    return Cell(_mean_column(row, "clients_late"))
+    return formats.NONE if spread is None else formats.significant(spread.mean)
 
 
 def _rounds(row: Row) -> Cell:
@@ -141,5 +156,4 @@ def _rounds(row: Row) -> Cell:
         return Cell("not run", "missing")
     if row.finished:
         return Cell(formats.one_decimal(max(len(run.rows) for run in row.finished)))
-    furthest = max(row.runs, key=lambda run: len(run.rows))
-    return Cell(f"{len(furthest.rows)} of {furthest.planned}", "missing")
+    return Cell(f"{len(row.furthest.rows)} of {row.furthest.planned}", "missing")

@@ -1,39 +1,118 @@
-"""Curves of several runs beside each other, as a picture.
-
-    python -m tff_partial.plots results/a results/b --columns=test_accuracy,loss --output=x.png
-
-A panel for each column of metrics.csv, a line for each run, against local steps where all runs have
-them, else against rounds.
-"""
+"""Curves of runs as pictures: of one run while it ends, or of several beside each other."""
 
 from __future__ import annotations
 
-import argparse
+import io
+import math
 import os
-import sys
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
-from tff_partial.results import folder as results
+from typing_extensions import TypeAlias
+
+from tff_partial.results import metrics
+from tff_partial.results.folder import CONFIG
+from tff_partial.results.schema import Fields, MetricsRow
+from tff_partial.results.text_files import check_regular, read_json
+from tff_partial.system import files
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Points: TypeAlias = list[tuple[float, float]]
+Panels: TypeAlias = Mapping[str, Mapping[str, Points]]
+"""Panel -> label of a line -> its points."""
+
+
+def draw(panels: Panels, title: str, x_label: str, columns: Optional[int] = None) -> Figure:
+    """Draw the lines of each panel, a label having the same colour in all of them.
+
+    Args:
+      panels: What is drawn; the name of a panel is that of its y-axis.
+      title: Above all panels.
+      x_label: Below each panel.
+      columns: Panels beside each other; all of them by default.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = columns or len(panels)
+    rows = math.ceil(len(panels) / columns)
+    labels = dict.fromkeys(label for lines in panels.values() for label in lines)
+    colors = {label: f"C{i}" for i, label in enumerate(labels)}
+    figure = Figure(figsize=(4.5 * columns, 3.6 * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    for i, (name, lines) in enumerate(panels.items(), start=1):
+        axes = figure.add_subplot(rows, columns, i, xlabel=x_label, ylabel=name)
+        for label, points in lines.items():
+            x, y = zip(*points) if points else ((), ())
+            axes.plot(x, y, label=label, color=colors[label], marker="o" if len(x) < 2 else None)
+        axes.grid(alpha=0.3)
+        if any(lines.values()):  # a run may diverge before it has anything to show
+            axes.legend(fontsize="small")
+    figure.suptitle(title, fontsize="medium")
+    return figure
+
+
+def save(figure: Figure, path: str) -> None:
+    """Write a figure as PNG, complete or not at all.
+
+    Raises:
+      ResultsError: If the path is something else than a regular file.
+    """
+    check_regular(path)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=110, format="png")
+    files.write(path, picture.getvalue())
+
+
+def curves(rows: Sequence[MetricsRow], tiers: Sequence[str] = ()) -> Panels:
+    """Return the panels of one run: loss, accuracy and, if there are tiers, accuracy by tier.
+
+    A tier has no point in rounds in which none of its clients took part, and nothing has one where
+    it is not finite.
+    """
+
+    def points(column: str, clients: str = "") -> Points:
+        taken = [r for r in rows if r.get(clients, 1) and r.get(column) is not None]
+        return [(r["round"], r[column]) for r in taken if math.isfinite(r[column])]
+
+    panels: dict[str, dict[str, Points]] = {
+        name: {kind: points(f"{kind}_{name}") for kind in ("train", "test")}
+        for name in ("loss", "accuracy")
+    }
+    by_tier = {name: points(f"train_accuracy_{name}", f"clients_{name}") for name in tiers}
+    by_tier = {name: line for name, line in by_tier.items() if line}
+    return {**panels, **({"training accuracy by tier": by_tier} if by_tier else {})}
+
+
+def plot_curves(
+    path: str, title: str, rows: Sequence[MetricsRow], tiers: Sequence[str] = ()
+) -> None:
+    """Write the curves of one run as PNG."""
+    figure = draw(curves(rows, tiers), title, "round")
+    for axes in figure.axes:
+        axes.locator_params("x", integer=True)
+    save(figure, path)
 
 
 class Run(NamedTuple):
     """What is drawn of a run."""
 
     label: str
-    settings: dict[str, Any]
-    rows: list[dict[str, Any]]
+    settings: Fields
+    rows: list[MetricsRow]
 
 
 def read(folder: str) -> Run:
-    """A run's folder.
+    """Read a run's folder.
 
     Raises:
       ValueError: If it holds no run.
     """
-    rows = results.read_metrics(folder)
+    rows = metrics.read(folder)
     try:
-        settings = results.read_json(os.path.join(folder, "config.json"))["settings"]
+        settings = read_json(os.path.join(folder, CONFIG))["settings"]
         is_run = isinstance(settings["data"], str)
         is_run &= isinstance(settings.get("local_steps"), (int, float, type(None)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -43,37 +122,25 @@ def read(folder: str) -> Run:
     return Run(os.path.basename(os.path.normpath(folder)), settings, rows)
 
 
-def points(run: Run, column: str, by_steps: bool) -> list[tuple[float, float]]:
-    """(Local steps or rounds, value) where the column has one."""
+def points(run: Run, column: str, by_steps: bool) -> Points:
+    """Return (local steps or rounds, value) for the rounds with a value."""
     factor = run.settings["local_steps"] if by_steps else 1
     return [(r["round"] * factor, r[column]) for r in run.rows if r.get(column) is not None]
 
 
 def plot(runs: Sequence[Run], columns: Sequence[str], path: str) -> None:
-    """Writes the picture.
+    """Write a PNG with a panel for each column of metrics.csv and a line for each run.
+
+    The x-axis is local steps if all runs have them, else rounds.
 
     Raises:
       ValueError: If no run has one of the columns.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    results.check_regular(path)
     by_steps = all(run.settings.get("local_steps") for run in runs)
-    figure = Figure(figsize=(4.5 * len(columns), 3.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    all_axes: Any = figure.subplots(1, len(columns), squeeze=False)[0]
-    for axes, column in zip(all_axes, columns):
-        lines = {run.label: points(run, column, by_steps) for run in runs}
+    panels = {c: {run.label: points(run, c, by_steps) for run in runs} for c in columns}
+    for column, lines in panels.items():
         if not any(lines.values()):
             raise ValueError(f"columns must be of metrics.csv. Received: {column!r}")
-        for label, line in lines.items():
-            axes.plot(*zip(*line), label=label) if line else axes.plot([], [], label=label)
-        axes.set_xlabel("local steps" if by_steps else "round")
-        axes.set_ylabel(column.replace("_", " "))
-        axes.grid(alpha=0.3)
-    all_axes[0].legend(fontsize="small")
-    figure.suptitle("; ".join(sorted({run.settings["data"] for run in runs})), fontsize="small")
-    temporary = f"{path}_temp.png"
-    figure.savefig(temporary, dpi=110)
-    os.replace(temporary, path)
+    panels = {column.replace("_", " "): lines for column, lines in panels.items()}
+    data = "; ".join(sorted({run.settings["data"] for run in runs}))
+    save(draw(panels, data, "local steps" if by_steps else "round"), path)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tff_partial.system import files
 from tff_partial.experiments.checkpoints import CheckpointError
+from tff_partial.system import files
 
 KEY = "round"
 

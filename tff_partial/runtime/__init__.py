@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Optional, Protocol
 
 from tff_partial.core.lazy import tff
 from tff_partial.runtime.errors import WorkersLostError
 
-__all__ = ["NAMES", "WorkersLostError", "check", "configure", "create", "set_default"]
+if TYPE_CHECKING:
+    from tff_partial.core.types import Computation, Structure
+
+__all__ = ["NAMES", "Context", "WorkersLostError", "check", "configure", "create", "set_default"]
 
 NAMES = ("in_process", "local_cpp", "remote")
 
 
+class Context(Protocol):
+    """A TFF context; `close()` it when it is no longer needed."""
+
+    def invoke(self, comp: Computation, arg: Structure) -> Structure: ...
+
+    def close(self) -> None: ...
+
+
 def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[int] = None) -> None:
-    """Raises a ValueError if the name is unknown or an option does not belong to it."""
+    """Raise a ValueError if the name is unknown or an option does not belong to it."""
     if name not in NAMES:
         raise ValueError(f"runtime must be one of {NAMES}. Received: runtime={name!r}")
     if bool(workers) != (name == "remote"):
@@ -23,9 +34,9 @@ def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[i
             f"Received: runtime={name!r}, workers={list(workers)}"
         )
     if name == "remote":
-        from tff_partial.runtime.workers import addresses
+        from tff_partial.runtime.workers import contact
 
-        addresses.check(workers)
+        contact.check_addresses(workers)
     if client_parallelism is not None and (name != "in_process" or client_parallelism < 1):
         raise ValueError(
             "client_parallelism must be positive and given with runtime='in_process' only. "
@@ -34,14 +45,14 @@ def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[i
 
 
 def configure(name: str) -> None:
-    """Sets what TensorFlow takes only before its first operation; call it before loading data."""
+    """Set what TensorFlow accepts only before its first operation; call it before loading data."""
     if name == "in_process":
-        from tff_partial.runtime.in_process import context as in_process
+        from tff_partial.runtime.in_process import context
 
-        in_process.configure_threads()
+        context.configure_threads()
 
     class NoRuntime(tff.framework.SyncContext):
-        def invoke(self, comp: Any, arg: Any) -> Any:
+        def invoke(self, comp: Computation, arg: Structure) -> Structure:
             raise RuntimeError("runtime.set_default must be called before a computation")
 
     # TFF's own default context reports an error when Python ends before it was replaced.
@@ -49,26 +60,24 @@ def configure(name: str) -> None:
 
 
 def create(
-    name: str = "in_process",
-    workers: Sequence[str] = (),
-    client_parallelism: Optional[int] = None,
-) -> Any:
-    """Returns a TFF execution context; `close()` it when it is no longer needed.
+    name: str = "in_process", workers: Sequence[str] = (), client_parallelism: Optional[int] = None
+) -> Context:
+    """Return a context of a runtime.
 
     Args:
       name: One of NAMES.
       workers: For `remote`: addresses, host:port each.
-      client_parallelism: For `in_process`: clients that train at the same time; as many as there
-        are cores, or one on a GPU, by default.
+      client_parallelism: For `in_process`: the number of clients that train at the same time. By
+        default the number of cores, or one on a GPU.
 
     Raises:
       ValueError: If the name is unknown or an option does not belong to it.
     """
     check(name, workers, client_parallelism)
     if name == "in_process":
-        from tff_partial.runtime.in_process import context as in_process
+        from tff_partial.runtime.in_process import context
 
-        return in_process.InProcessContext(client_parallelism=client_parallelism)
+        return context.InProcessContext(client_parallelism)
     if name == "local_cpp":
         from tff_partial.runtime.workers import local_cpp
 
@@ -79,11 +88,9 @@ def create(
 
 
 def set_default(
-    name: str = "in_process",
-    workers: Sequence[str] = (),
-    client_parallelism: Optional[int] = None,
-) -> Any:
-    """Makes all TFF computations run on this runtime from now on; returns the context."""
+    name: str = "in_process", workers: Sequence[str] = (), client_parallelism: Optional[int] = None
+) -> Context:
+    """Make all TFF computations run on a runtime from now on; return its context."""
     context = create(name, workers, client_parallelism)
     tff.framework.set_default_context(context)
     return context

@@ -1,28 +1,34 @@
-"""How similar the clients' local models see the same examples, block by block.
+"""Compares how clients' local models see the same examples, block by block.
 
 For each batch of held-out examples, each client's model gives the output of every block; the SVCCA
 of two clients is the mean over the batches (svcca.py). A row of metrics.csv gets the maximum over
 all pairs of clients, which is what EmbracingFL's figures show, and the mean.
 
-Batch-norm statistics of synchronised layers are averaged before. Training uses the statistics of
-its batches, and a moving average is linear in what goes into it, so this is the same as averaging
-them at every synchronisation.
+Batch-norm statistics of synchronised layers are averaged first. Training uses the statistics of its
+batches, and a moving average is linear in its inputs, so this equals averaging them at every
+synchronisation.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from typing_extensions import TypeAlias
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import ModelSpec
-from tff_partial.processes.averaging import AveragingProcess
+from tff_partial.core.types import Tensor
 from tff_partial.similarity import svcca
+from tff_partial.similarity.tables import CLIENTS, MAXIMUM, MEAN
 
-MAXIMUM, MEAN, CLIENTS = "svcca_max_", "svcca_mean_", "svcca_clients"
+if TYPE_CHECKING:
+    from tff_partial.processes.averaging import AveragingProcess
+
+ClientModel: TypeAlias = Mapping[str, np.ndarray]
+"""What a client keeps: flat `parameters` and `statistics`."""
 
 
 class Comparison:
@@ -31,11 +37,11 @@ class Comparison:
     Args:
       spec: The model.
       batches: Held-out examples as clients hold them, [n, ...] each.
-      synchronised: Which batch-norm statistics are synchronised, `synchronisation.Shares`.
-      vectors: Singular vectors of SVCCA.
+      synchronised: Which batch-norm statistics are synchronised (`schemes.Shares`).
+      vectors: Number of singular vectors of SVCCA.
 
     Attributes:
-      blocks: Names of the blocks.
+      blocks: The names of the blocks.
     """
 
     def __init__(
@@ -50,17 +56,17 @@ class Comparison:
         self.blocks = [block.name for block in model.blocks]
 
         @tf.function(input_signature=[tf.TensorSpec([None, *spec.input_shape], spec.input_dtype)])
-        def activations(x: Any) -> Any:
-            x, found = model.preprocess(x), []
+        def activations(x: Tensor) -> list[Tensor]:
+            x, outputs = model.preprocess(x), []
             for block in model.blocks:
                 x = model.forward(x, training=False, blocks=[block])
-                found.append(x)
-            return found
+                outputs.append(x)
+            return outputs
 
         self._activations = activations
 
     def add_to(self, process: AveragingProcess) -> None:
-        """Adds `columns` to what the round loop measures in rounds that are evaluated."""
+        """Add `columns` to what the round loop measures in rounds that are evaluated."""
         before = process.measure
 
         def measure(output: Any) -> dict[str, Any]:
@@ -69,42 +75,38 @@ class Comparison:
 
         process.measure = measure
 
-    def columns(self, values: Sequence[Any]) -> dict[str, float]:
-        """What a row of metrics.csv gets.
+    def columns(self, clients: Sequence[ClientModel]) -> dict[str, float]:
+        """Return further columns of metrics.csv.
 
-        Args:
-          values: What clients keep, with `parameters` and `statistics`.
-
-        Returns:
-          For each block the maximum and the mean over pairs of clients, and how many clients were
-          compared: a model whose activations are not finite is left out. NaN without a pair.
+        For each block the maximum and the mean over pairs of clients, NaN without a pair; and how
+        many clients were compared: those whose activations are finite.
         """
-        matrices = self.pairs(values)
+        matrices = self.pairs(clients)
         compared = np.isfinite(matrices).any(axis=(0, 2))
-        found: dict[str, float] = {CLIENTS: float(compared.sum())}
+        columns: dict[str, float] = {CLIENTS: float(compared.sum())}
         above = np.triu_indices(int(compared.sum()), 1)
         for name, matrix in zip(self.blocks, matrices):
             pairs = matrix[compared][:, compared][above]
-            found[MAXIMUM + name] = float(pairs.max()) if pairs.size else math.nan
-            found[MEAN + name] = float(pairs.mean()) if pairs.size else math.nan
-        return found
+            columns[MAXIMUM + name] = float(pairs.max()) if pairs.size else math.nan
+            columns[MEAN + name] = float(pairs.mean()) if pairs.size else math.nan
+        return columns
 
-    def pairs(self, values: Sequence[Any]) -> np.ndarray:
-        """The similarity of every two clients [blocks, clients, clients].
+    def pairs(self, clients: Sequence[ClientModel]) -> np.ndarray:
+        """Return the similarity of every two clients [blocks, clients, clients].
 
         NaN for a client whose activations are not finite.
         """
-        statistics = self._averaged([np.asarray(value["statistics"]) for value in values])
-        models = [(np.asarray(v["parameters"]), s) for v, s in zip(values, statistics)]
+        statistics = self._averaged([np.asarray(client["statistics"]) for client in clients])
+        models = [(np.asarray(c["parameters"]), s) for c, s in zip(clients, statistics)]
         total = np.zeros((len(self.blocks), len(models), len(models)))
         for batch in self._batches:
-            # Of all clients a batch at a time: this is what takes memory.
-            found = [self._directions(*model, batch) for model in models]
-            finite = np.flatnonzero([bool(bases) for bases in found])
-            of_batch = np.full_like(total, math.nan)
-            for matrix, bases in zip(of_batch, zip(*(found[i] for i in finite))):
-                matrix[np.ix_(finite, finite)] = svcca.pairwise(bases)
-            total += of_batch
+            # All clients for one batch at a time: this is what takes memory.
+            bases = [self._directions(*model, batch) for model in models]
+            finite = np.flatnonzero([bool(each) for each in bases])
+            similarities = np.full_like(total, math.nan)
+            for matrix, block in zip(similarities, zip(*(bases[i] for i in finite))):
+                matrix[np.ix_(finite, finite)] = svcca.pairwise(block)
+            total += similarities
         return total / len(self._batches)
 
     def _averaged(self, statistics: Sequence[np.ndarray]) -> np.ndarray:
@@ -114,12 +116,12 @@ class Comparison:
     def _directions(
         self, parameters: np.ndarray, statistics: np.ndarray, batch: np.ndarray
     ) -> list[np.ndarray]:
-        """Of each block; empty if the activations are not finite."""
+        """Return the directions of each block; none if the activations are not finite."""
         self._assign(parameters, statistics)
-        found = [output.numpy() for output in self._activations(tf.constant(batch))]
-        if not all(np.isfinite(output).all() for output in found):
+        outputs = [output.numpy() for output in self._activations(tf.constant(batch))]
+        if not all(np.isfinite(output).all() for output in outputs):
             return []
-        return [svcca.directions(output, self._vectors) for output in found]
+        return [svcca.directions(output, self._vectors) for output in outputs]
 
     def _assign(self, parameters: np.ndarray, statistics: np.ndarray) -> None:
         for variables, vector in (
@@ -132,7 +134,7 @@ class Comparison:
 
 
 def draw_batches(x: np.ndarray, count: int, examples: int, seed: int) -> list[np.ndarray]:
-    """So many batches of different held-out examples, drawn at random.
+    """Draw batches of different held-out examples at random.
 
     Raises:
       ValueError: If there are not enough.
@@ -146,14 +148,14 @@ def draw_batches(x: np.ndarray, count: int, examples: int, seed: int) -> list[np
     return list(x[order].reshape(count, examples, *x.shape[1:]))
 
 
-def check_clients(data: Any) -> None:
-    """Raises a ValueError if a client of `tasks.FederatedData` has no examples.
+def check_clients(sizes: Sequence[int]) -> None:
+    """Raise a ValueError if a client has no examples.
 
     Two clients that do not train would be the most similar pair.
     """
-    empty = sum(data.client_size(i) == 0 for i in range(data.num_clients))
+    empty = sum(size == 0 for size in sizes)
     if empty:
         raise ValueError(
             "every client must have examples to be compared. "
-            f"Received: {empty} of {data.num_clients} clients without"
+            f"Received: {empty} of {len(sizes)} clients without"
         )

@@ -1,6 +1,7 @@
 """Local models of which a part is synchronised: the schemes of EmbracingFL's figures 1 and 3.
 
-Lee et al., Embracing federated learning, 2024, sections 1 and 3.2 (papers/embracingfl.txt):
+Lee et al., Embracing Federated Learning: Enabling Weak Client Participation via Partial Model
+Training, 2024, sections 1 and 3.2:
 
     for each round:
         every client i:  x_i <- tau steps of SGD from x_i
@@ -13,19 +14,20 @@ Lee et al., Embracing federated learning, 2024, sections 1 and 3.2 (papers/embra
 | `second_half` | the other blocks (figures 3a and 3b)                                      |
 | `channel`     | half of the channels of every layer, the last layer whole (figure 3a)     |
 
-It is periodic averaging with another subset. What the paper leaves open: where exactly the halves
-meet (ResNet20's first half ends before Conv 10 here; in the paper Conv 7 is in it), which channels
-are synchronised (the first ones here, channel_shares.py), and momentum (it stays local here).
+It is periodic averaging of another subset. The paper leaves open where exactly the halves meet
+(here ResNet20's first half ends before Conv 10; in the paper it contains Conv 7), which channels
+are synchronised (here the first ones, `layers.channel_masks`), and momentum (here it stays local).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model, ModelSpec
+from tff_partial.core.types import Layer
 from tff_partial.layers import channel_masks
 from tff_partial.processes import averaging, parameter_subsets
 
@@ -38,9 +40,9 @@ class Shares(NamedTuple):
     """What is synchronised: for each variable a bool for all of it, or for each channel.
 
     Attributes:
-      trainable: Of the trainable variables, [] or [channels] each.
-      statistics: Of the non-trainable variables, batch-norm statistics, flat and one after the
-        other, as a client's state holds them.
+      trainable: For the trainable variables, [] or [channels] each.
+      statistics: For the batch-norm statistics, flat and one after the other, as a client's state
+        holds them.
     """
 
     trainable: list[np.ndarray]
@@ -48,7 +50,7 @@ class Shares(NamedTuple):
 
 
 def shares(model: ModelSpec, scheme: str) -> Shares:
-    """What a scheme synchronises of a model.
+    """Return what a scheme synchronises of a model.
 
     Raises:
       ValueError: If there is no such scheme, or the model has no halves.
@@ -57,24 +59,18 @@ def shares(model: ModelSpec, scheme: str) -> Shares:
         raise ValueError(f"scheme must be one of {SCHEMES}. Received: scheme={scheme!r}")
     with tf.Graph().as_default():
         built = model.instantiate()
-        found = _masks(built, scheme)
+        masks = _masks(built, scheme)
         flat = [
-            np.broadcast_to(found[id(v)], v.shape.as_list()).reshape(-1) for v in built.statistics
+            np.broadcast_to(masks[id(v)], v.shape.as_list()).reshape(-1) for v in built.statistics
         ]
-        return Shares(
-            [found[id(v)] for v in built.trainable],
-            np.concatenate(flat) if flat else np.zeros(0, bool),
-        )
+        none = np.zeros(0, bool)
+        return Shares([masks[id(v)] for v in built.trainable], np.concatenate([none, *flat]))
 
 
-def build(model: ModelSpec, params: Any, scheme: str) -> averaging.AveragingProcess:
-    """Returns the process.
-
-    Args:
-      model: The model.
-      params: `averaging_process.AveragingParams`; its steps are tau.
-      scheme: One of `SCHEMES`.
-    """
+def build(
+    model: ModelSpec, params: averaging.AveragingParams, scheme: str
+) -> averaging.AveragingProcess:
+    """Return the process of a scheme; the local steps of `params` are tau."""
     owners = [
         np.where(share, _SYNCHRONISED, _LOCAL).astype(np.int32)
         for share in shares(model, scheme).trainable
@@ -85,15 +81,16 @@ def build(model: ModelSpec, params: Any, scheme: str) -> averaging.AveragingProc
 
 
 def _masks(model: Model, scheme: str) -> dict[int, np.ndarray]:
-    """id(variable) -> what of it is synchronised."""
+    """Return id(variable) -> what of it is synchronised."""
     if scheme == "channel":
-        found = channel_masks.masks(model, CHANNELS)
-        return {key: mask.astype(bool) for key, mask in found.items()}
+        masks = channel_masks.masks(model, CHANNELS)
+        return {key: mask.astype(bool) for key, mask in masks.items()}
     chosen = {id(v) for block in _blocks(model, scheme) for v in block.variables}
     return {id(v): np.array(id(v) in chosen) for v in model.variables}
 
 
-def _blocks(model: Model, scheme: str) -> list[Any]:
+def _blocks(model: Model, scheme: str) -> list[Layer]:
+    """Return the blocks that a scheme of halves synchronises."""
     if scheme == "none":
         return []
     trained = [block for block in model.blocks if block.trainable_variables]

@@ -22,10 +22,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-import models
-import tasks
 from tff_partial import runtime
-from tff_partial.experiments import checkpoints, config
+from tff_partial.experiments import bundled, checkpoints, config
+from tff_partial.experiments.bundled import models, tasks
 from tff_partial.results import folder as results
 from tff_partial.similarity import comparison, schemes, svcca, tables
 from tff_partial.system import faults, folder_lock, interrupts
@@ -104,8 +103,8 @@ def prepare(flags: argparse.Namespace) -> Prepared:
     experiment = create_experiment(flags)
     runtime.configure("in_process")
     data = config.load_data(experiment, flags.data, flags.data_dir, log=_say)
-    config.check_model_fits(experiment.settings.model, data)
-    comparison.check_clients(data)
+    bundled.check_model_fits(experiment.settings.model, data)
+    comparison.check_clients([data.client_size(i) for i in range(data.num_clients)])
     batches = comparison.draw_batches(data.test_x, flags.batches, flags.examples, experiment.seed)
     model = config.create_model(experiment, data)
     shares = {name: schemes.shares(model, name) for name in FIGURES[flags.figure]}

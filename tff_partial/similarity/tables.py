@@ -1,114 +1,96 @@
-"""What `python -m tff_partial.similarity` leaves: similarity.csv, similarity.png, a table."""
+"""Results of `python -m tff_partial.similarity`: similarity.csv, similarity.png and a table."""
 
 from __future__ import annotations
 
-import csv
 import math
-import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from tff_partial.results import folder as results
-from tff_partial.similarity import comparison
+from typing_extensions import TypeAlias
 
+from tff_partial.results import figures, metrics, text_files
+from tff_partial.results.checks import Json
+
+# Columns of metrics.csv; the first two end with the name of a block.
+MAXIMUM, MEAN, CLIENTS = "svcca_max_", "svcca_mean_", "svcca_clients"
 COLUMNS = ("scheme", "steps", "block", "name", "maximum", "mean", "clients")
-Rows = list[dict[str, Any]]
-Panels = dict[str, dict[str, list[tuple[int, float]]]]
-_TIMES = 5  # columns of figure 1's table, at the most
+Rows: TypeAlias = list[dict[str, Json]]
+"""Rows of similarity.csv: `COLUMNS` -> value."""
+
+_TIMES = 5  # columns of figure 1's table, at most
 
 
 def read(folders: Mapping[str, str], blocks: Sequence[str], local_steps: int) -> Rows:
-    """The measurements of all schemes: a row for each scheme, time and block.
+    """Return the measurements of all schemes: a row for each scheme, time and block.
 
     Args:
       folders: Scheme -> folder of its metrics.csv.
       blocks: Names of the blocks, in order.
-      local_steps: Of a round.
+      local_steps: Local steps in a round.
     """
-    found = []
+    rows = []
     for scheme, folder in folders.items():
-        for row in results.read_metrics(folder):
-            if row.get(comparison.CLIENTS) is None:
+        for row in metrics.read(folder):
+            if row.get(CLIENTS) is None:
                 continue
+            steps, clients = int(row["round"]) * local_steps, int(row[CLIENTS])
             for index, name in enumerate(blocks):
-                values = (
-                    scheme,
-                    int(row["round"]) * local_steps,
-                    index,
-                    name,
-                    row[comparison.MAXIMUM + name],
-                    row[comparison.MEAN + name],
-                    int(row[comparison.CLIENTS]),
-                )
-                found.append(dict(zip(COLUMNS, values)))
-    return found
+                measured = row[MAXIMUM + name], row[MEAN + name]
+                values = (scheme, steps, index, name, *measured, clients)
+                rows.append(dict(zip(COLUMNS, values)))
+    return rows
 
 
 def write_csv(path: str, rows: Rows) -> None:
-    """Writes beside the file and renames."""
-    temporary = f"{path}_temp"
-    with open(temporary, "w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    os.replace(temporary, path)
+    """Write similarity.csv, complete or not at all."""
+    text_files.write_csv(path, COLUMNS, rows)
 
 
 def read_csv(path: str) -> Rows:
-    """What `write_csv` wrote."""
+    """Read what `write_csv` wrote.
+
+    Raises:
+      ResultsError: If it is something else.
+    """
     kinds = dict(zip(COLUMNS, (str, int, int, str, float, float, int)))
     try:
-        return [{k: kind(row[k]) for k, kind in kinds.items()} for row in results.read_table(path)]
+        table = text_files.read_csv(path)
+        return [{name: kind(row[name]) for name, kind in kinds.items()} for row in table]
     except (KeyError, ValueError) as error:
-        raise results.ResultsError(f"{path} must be of an analysis. Received: {error}") from None
+        raise text_files.ResultsError(f"{path} must be of an analysis. Received: {error}") from None
 
 
-def panels(figure: int, rows: Rows) -> Panels:
-    """What is drawn: panel -> line -> points (local steps, maximum over pairs).
+def panels(figure: int, rows: Rows) -> figures.Panels:
+    """Return what is drawn: panel -> line -> points (local steps, maximum over pairs).
 
     Figure 1 is one panel with a line for each block, figure 3 a panel for each block with a line
     for each scheme.
     """
-    found: Panels = {}
+    drawn: dict[str, dict[str, figures.Points]] = {}
     for row in rows:
         name = f"{row['block']} {row['name']}"
         panel, line = ("all blocks", name) if figure == 1 else (name, row["scheme"])
-        found.setdefault(panel, {}).setdefault(line, []).append((row["steps"], row["maximum"]))
-    return found
+        drawn.setdefault(panel, {}).setdefault(line, []).append((row["steps"], row["maximum"]))
+    return drawn
 
 
-def plot(path: str, title: str, drawn: Panels) -> None:
-    """The panels as a PNG, written beside and renamed."""
+def plot(path: str, title: str, drawn: figures.Panels) -> None:
+    """Write the panels as PNG, complete or not at all."""
     from matplotlib import colormaps
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    columns = min(4, len(drawn))
-    rows = math.ceil(len(drawn) / columns)
-    size = (7.5, 4.5) if len(drawn) == 1 else (3.4 * columns, 2.8 * rows)
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    grid: Any = figure.subplots(rows, columns, squeeze=False, sharey=True)
-    for axes, (name, lines) in zip(grid.flat, drawn.items()):
-        # From the input (dark) to the output (light) where lines are blocks.
-        by_depth = colormaps["viridis"].resampled(len(lines) + 1)
-        for i, (label, points) in enumerate(lines.items()):
-            color = by_depth(i) if len(drawn) == 1 else f"C{i}"
-            axes.plot(*zip(*points), label=label, color=color, marker=".")
-        axes.set(title=name, xlabel="local steps", ylabel="maximum SVCCA", ylim=(0, 1.05))
-        axes.label_outer()
-        axes.grid(alpha=0.3)
-    for axes in grid.flat[len(drawn) :]:
-        axes.set_axis_off()
-    grid.flat[0].legend(fontsize="small")
-    figure.suptitle(title)
-    temporary = f"{path}_temp.png"
-    figure.savefig(temporary, dpi=110)
-    os.replace(temporary, path)
+    figure = figures.draw(drawn, title, "local steps", columns=min(4, len(drawn)))
+    for axes in figure.axes:
+        axes.set(title=axes.get_ylabel(), ylabel="maximum SVCCA", ylim=(0, 1.05))
+        if len(drawn) == 1:  # lines are blocks: dark at the input, light at the output
+            figure.set_size_inches(7.5, 4.5)
+            by_depth = colormaps["viridis"].resampled(len(axes.lines) + 1)
+            for i, line in enumerate(axes.lines):
+                line.set_color(by_depth(i))
+            axes.legend(fontsize="small")
+    figures.save(figure, path)
 
 
 def table(figure: int, rows: Rows) -> str:
-    """The maxima in Markdown, a row a block: figure 1 at some times, figure 3 at the last one."""
+    """Return the maxima as Markdown, a row a block: at some times for figure 1, else at the end."""
     times = sorted({row["steps"] for row in rows})
     if figure == 1:
         # Evenly spaced, the last one always among them.

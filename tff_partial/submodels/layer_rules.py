@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable, NamedTuple, Optional
 
+from tff_partial.core import normalization
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Layer, Structure
 
@@ -67,7 +68,8 @@ def error(layer: Layer, why: str) -> ValueError:
 
 def check(layer: Layer, inputs: int, others: Structure, outputs: Structure) -> None:
     """Raise a ValueError unless a rule can speak for the layer, as it was called."""
-    if type(layer).call.__module__.split(".")[0] not in ("keras", "models") and rule_of(layer):
+    is_of_keras = type(layer).call.__module__.startswith("keras.")
+    if rule_of(layer) and not is_of_keras and not normalization.is_static(layer):
         raise error(layer, "its class has a `call` of its own")
     more = inputs > 1 and rule_of(layer) is not _elementwise
     more = more or any(tf.is_tensor(value) for value in tf.nest.flatten(others))

@@ -21,6 +21,6 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 def command(program: Sequence[str], on_death: signal.Signals) -> list[str]:
-    """The command line of a program that gets a signal when the thread that starts it is gone."""
+    """Return a command that runs a program and sends it a signal when its starting thread ends."""
     launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER]
     return [*launcher, str(os.getpid()), str(int(on_death)), *program]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from tff_partial.core.lazy import tf
 
 
 def errors() -> tuple[type[Exception], ...]:
-    """The exceptions that files raise, those that are written by TensorFlow included."""
+    """Return the exceptions that reading and writing files raises, in TensorFlow too."""
     return (
         OSError,
         tf.errors.DataLossError,
@@ -21,7 +20,7 @@ def errors() -> tuple[type[Exception], ...]:
     )
 
 
-def line(error: Any) -> str:
-    """What happened, in a line, without the names of TensorFlow's operations."""
+def line(error: BaseException) -> str:
+    """Return the first line of an error, without the names of TensorFlow's operations."""
     text = re.sub(r"\{\{[^}]*\}\}|\[Op:.*", "", str(error)).strip() or type(error).__name__
     return text.splitlines()[0]

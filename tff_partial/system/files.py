@@ -1,7 +1,7 @@
 """Files that appear complete or not at all, and survive a power cut.
 
-A file is written beside its place, synced and renamed. Syncing the folder afterwards makes the new
-name itself survive. What a killed write leaves is `<name>_temp`.
+A file is written as `<name>_temp`, synced and renamed; a write that is killed leaves that file.
+Syncing the folder afterwards makes the new name itself survive.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import contextlib
 import io
 import os
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 TEMPORARY = "_temp"
 
 
 def write(path: str, content: bytes, synced: bool = True) -> None:
-    """Puts a file in the place of `path`."""
+    """Create or replace a file, on the disk at once unless `synced` is False."""
     temporary = path + TEMPORARY
     try:
         with open(temporary, "wb") as file:
@@ -33,10 +33,10 @@ def write(path: str, content: bytes, synced: bool = True) -> None:
         raise
 
 
-def npz(arrays: Mapping[str, Any]) -> bytes:
-    """The content of a .npz file.
+def npz(arrays: Mapping[str, ArrayLike]) -> bytes:
+    """Return the content of a .npz file.
 
-    In memory: where a disk is full, `np.savez` to a file raises once more when it is collected.
+    In memory: `np.savez` to a file on a full disk raises again when it is garbage collected.
     """
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
@@ -44,7 +44,7 @@ def npz(arrays: Mapping[str, Any]) -> bytes:
 
 
 def sync(path: str) -> None:
-    """Waits until a file, or the names in a folder, are on the disk."""
+    """Wait until a file, or the names in a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -53,6 +53,6 @@ def sync(path: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Removes a file if it exists."""
+    """Remove a file if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.remove(path)

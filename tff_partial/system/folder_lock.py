@@ -1,7 +1,7 @@
 """An exclusive lock on a folder, for as long as a run writes into it.
 
-The lock is the kernel's (`flock` on the file `run.lock`), so that it ends with the process,
-whatever ends it. The file stays; it says who holds the lock or held it last.
+The kernel keeps the lock (`flock` on the file `run.lock`), so it ends with the process, however
+that ends. The file stays and names the process that holds the lock or held it last.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ import os
 import socket
 import sys
 import time
-from typing import Any
 
 NAME = "run.lock"
 
 
 class FolderInUseError(ValueError):
-    """Another run writes into the folder."""
+    """Another run is writing into the folder."""
 
 
 class FolderLock:
-    """Holds the lock until it is closed.
+    """A lock that is held until it is closed.
 
     Args:
       folder: An existing folder.
-      name: The folder's name in messages, such as that of the flag.
+      name: What messages call the folder, such as the flag's name.
 
     Raises:
       FolderInUseError: If another run holds it.
@@ -72,12 +71,12 @@ class FolderLock:
     def __enter__(self) -> FolderLock:
         return self
 
-    def __exit__(self, *unused: Any) -> None:
+    def __exit__(self, *unused: object) -> None:
         self.close()
 
 
 def is_held(folder: str) -> bool:
-    """Whether a run that is alive holds the lock of a folder."""
+    """Return whether a running process holds the lock of a folder."""
     with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, NAME)) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,10 +1,10 @@
-"""Folders for what a run keeps on disk while it trains, each run having one of its own.
+"""Folders for what runs keep on disk while they train, one for each run.
 
     <parent>/record-<hash of host and results folder>/
 
-The folder is locked as long as the run lives and removed when it ends; what a killed run left is
-removed by the next run that uses the parent. On remote workers there is a folder of the same name
-and nothing of this: they make it when they write, and it stays.
+A run's folder is locked while the run lives and removed when it ends. The next run with the same
+parent removes the folders of killed runs. Remote workers create a folder of the same name when they
+write, and keep it.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ _TURN = "records.lock"
 
 
 def name_of(parent: str, output_dir: str) -> str:
-    """The folder of the run that writes its results to `output_dir`."""
+    """Return the folder of the run that writes its results to `output_dir`."""
     identity = f"{socket.gethostname()}:{os.path.realpath(output_dir)}"
     return os.path.join(parent, PREFIX + hashlib.sha256(identity.encode()).hexdigest()[:16])
 
 
 @contextlib.contextmanager
 def own(parent: str, output_dir: str) -> Iterator[str]:
-    """Makes the run's folder for as long as the block lasts, and removes those of killed runs."""
+    """Create the run's folder, remove it after the block; remove those of killed runs."""
     path = name_of(parent, output_dir)
     os.makedirs(parent, exist_ok=True)
     # One at a time: a folder that was just made is not locked yet.
     with open(os.path.join(parent, _TURN), "a") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         for name in filter(_NAME.fullmatch, os.listdir(parent)):
-            found = os.path.join(parent, name)
-            is_ours = os.path.isfile(os.path.join(found, folder_lock.NAME))
-            if is_ours and not folder_lock.is_held(found):
-                shutil.rmtree(found, ignore_errors=True)
+            other = os.path.join(parent, name)
+            is_ours = os.path.isfile(os.path.join(other, folder_lock.NAME))
+            if is_ours and not folder_lock.is_held(other):
+                shutil.rmtree(other, ignore_errors=True)
         os.makedirs(path, exist_ok=True)
         lock = folder_lock.FolderLock(path, "the folder of a run's records")
     with lock:

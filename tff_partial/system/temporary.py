@@ -1,8 +1,8 @@
-"""A temporary folder of a run's own, so that nothing is left of it, kill -9 included.
+"""A temporary folder for each run, so that nothing is left behind, even after kill -9.
 
-TensorFlow writes a file into the temporary folder for every function that it traces and removes
-them when Python ends. A killed run leaves them; here the next run removes them. A run locks its
-folder as long as it lives, and the lock goes with the process however that ends.
+TensorFlow writes a temporary file for every function that it traces and removes them when Python
+ends. What a killed run leaves is removed by the next one. A run locks its folder, and the lock ends
+with the process, however that ends.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import shutil
 import tempfile
 from typing import Optional
 
-# No name that somebody gives a folder: what begins with it is removed.
+# Nobody would name a folder like this: those of dead runs are removed.
 _PREFIX = ".tff_partial_run_"
 _ATTEMPTS = 5
 
 
 @functools.cache
 def use_own_folder() -> Optional[str]:
-    """Makes `tempfile` use a new folder until Python ends; removes those of dead runs.
+    """Make `tempfile` use a new folder until Python ends, and remove those of dead runs.
 
     Returns:
-      The folder, or None where none can be made: then everything stays as it is.
+      The folder, or None if none can be created; nothing changes then.
     """
     try:
         root = tempfile.gettempdir()
@@ -41,7 +41,7 @@ def use_own_folder() -> Optional[str]:
 
 
 def remove_leftovers(root: str) -> None:
-    """Removes what dead runs of this user left in `root`; a live run's folder is locked."""
+    """Remove what dead runs of this user left in `root`; a live run's folder is locked."""
     for folder in glob.glob(os.path.join(glob.escape(root), _PREFIX + "*")):
         handle = _lock(folder)
         if handle is not None:
@@ -52,7 +52,7 @@ def remove_leftovers(root: str) -> None:
 def _create_locked(root: str) -> str:
     for _ in range(_ATTEMPTS):
         folder = tempfile.mkdtemp(prefix=_PREFIX, dir=root)
-        # Another run may have taken the new folder for a dead run's before it was locked.
+        # Before it was locked, another run may have taken it for a dead run's.
         if _lock(folder) is not None and os.path.isdir(folder):
             return folder
         shutil.rmtree(folder, ignore_errors=True)
@@ -60,7 +60,7 @@ def _create_locked(root: str) -> str:
 
 
 def _lock(folder: str) -> Optional[int]:
-    """An open and locked handle of the folder; None if it is another process's or user's."""
+    """Open and lock the folder; None if it belongs to another process or user."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

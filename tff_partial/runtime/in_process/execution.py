@@ -1,70 +1,40 @@
-"""Runs a plan: the steps of the server in one call, those of a client in one call, the folds
-between them."""
+"""Runs a plan: the server's steps in one call, each client's steps in one call, folds between."""
 
-import concurrent.futures
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any, Optional, Union
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Optional
 
-from tff_partial.runtime.in_process import devices, folds, values
+from typing_extensions import TypeAlias
+
+from tff_partial.core.types import Tensor
+from tff_partial.runtime.in_process import folds, values
 from tff_partial.runtime.in_process.functions import TracedFunction
-from tff_partial.runtime.in_process.parallel import in_order
-from tff_partial.runtime.in_process.plan import (
-    CLIENTS,
-    Fold,
-    Leaf,
-    Level,
-    LocalFunction,
-    Plan,
-    flatten,
-)
+from tff_partial.runtime.in_process.parallel import ClientThreads
+from tff_partial.runtime.in_process.planner import Level, Plan
+from tff_partial.runtime.in_process.steps import CLIENTS, Leaf, LeafValue, LocalFunction
 
-Accumulator = Union[folds.SumFold, folds.FunctionFold]
-Known = dict[Leaf, Any]
+Known: TypeAlias = dict[Leaf, LeafValue]
+"""The leaves whose values are known so far in a call."""
 
 
-class Workers:
-    """The threads in which clients run, and the device."""
-
-    def __init__(self, threads: int, device: str):
-        self.threads = threads
-        self.device = device
-        self.pool: Optional[concurrent.futures.Executor] = None
-        if threads > 1:
-            self.pool = concurrent.futures.ThreadPoolExecutor(threads, "tff-client")
-
-    def close(self) -> None:
-        """Ends the threads."""
-        if self.pool is not None:
-            self.pool.shutdown()
+Traced: TypeAlias = dict[Hashable, TracedFunction]
+"""By `_signature`: what a function does."""
 
 
 class Execution:
     """A plan with its functions, traced once and used in every call."""
 
-    def __init__(self, plan: Plan, workers: Workers):
-        self._parameter = [] if plan.parameter is None else flatten(plan.parameter)
-        self._result = flatten(plan.result)
-        traced: dict[Any, TracedFunction] = {}
-        self._levels = [_TracedLevel(level, workers, traced) for level in plan.levels]
+    def __init__(self, plan: Plan, threads: ClientThreads, device: str):
+        self._parameter = plan.parameter
+        self._result = plan.result
+        traced: Traced = {}
+        self._levels = [_TracedLevel(level, threads, device, traced) for level in plan.levels]
         for level in plan.levels:
-            for function in (
-                level.server,
-                level.clients,
-                *(fold.accumulate for fold in level.folds),
-            ):
+            accumulations = (fold.accumulate for fold in level.folds)
+            for function in (level.server, level.clients, *accumulations):
                 function.forget_graphs()
 
-    def run(self, arguments: Sequence[Any], clients: int) -> list[Any]:
-        """Runs the computation once.
-
-        Args:
-          arguments: a value for each leaf of the parameter, a list for a leaf at CLIENTS.
-          clients: the number of clients.
-
-        Returns:
-          A value for each leaf of the result, a list for a leaf at CLIENTS.
-        """
+    def run(self, arguments: Sequence[LeafValue], clients: int) -> list[LeafValue]:
+        """Run the computation once: values of the parameter's leaves -> of the result's leaves."""
         known = dict(zip(self._parameter, arguments))
         for level in self._levels:
             level.run(known, clients)
@@ -72,15 +42,15 @@ class Execution:
 
 
 class _TracedLevel:
-    def __init__(self, level: Level, workers: Workers, traced: dict[Any, TracedFunction]):
+    def __init__(self, level: Level, threads: ClientThreads, device: str, traced: Traced):
         self._level = level
-        self._workers = workers
-        self._server = _trace(level.server, workers.device, traced)
-        self._clients = _trace(level.clients, workers.device, traced)
-        self._accumulators = [_trace_fold(fold, workers.device) for fold in level.folds]
+        self._threads = threads
+        self._server = _trace(level.server, device, traced)
+        self._clients = _trace(level.clients, device, traced)
+        self._start_folds = [folds.prepare(fold.accumulate, device) for fold in level.folds]
 
     def run(self, known: Known, clients: int) -> None:
-        """Adds what the level computes to what is known."""
+        """Add what the level computes to what is known."""
         level = self._level
         if self._server:
             results = self._server([known[leaf] for leaf in level.server.captures])
@@ -89,34 +59,31 @@ class _TracedLevel:
             self._run_clients(known, clients)
 
     def _run_clients(self, known: Known, clients: int) -> None:
-        running = [self._start(i, known) for i in range(len(self._accumulators))]
-        known.update((leaf, [None] * clients) for leaf in self._level.kept)
+        kept: Known = {leaf: [None] * clients for leaf in self._level.kept}
+        accumulators = [
+            start(
+                [values.to_tensor(known[leaf], leaf.type) for leaf in fold.zero],
+                [known[leaf] for leaf in fold.accumulate.captures],
+            )
+            for start, fold in zip(self._start_folds, self._level.folds)
+        ]
 
-        def finish(position: int, results: Known) -> None:
-            for leaf in self._level.kept:
-                known[leaf][position] = results[leaf]
-            for fold, accumulator in zip(self._level.folds, running):
-                accumulator.add(
-                    [_of_client(leaf, position, results, known) for leaf in fold.values]
-                )
+        def finish(client: int, results: Known) -> None:
+            for leaf, column in kept.items():
+                column[client] = results[leaf]
+            for fold, accumulator in zip(self._level.folds, accumulators):
+                accumulator.add([_of_client(leaf, client, results, known) for leaf in fold.values])
 
-        in_order(self._work(known), finish, clients, self._workers.pool, self._workers.threads)
-        for fold, accumulator in zip(self._level.folds, running):
+        self._threads.run_in_order(self._work(known), finish, clients)
+        known.update(kept)
+        for fold, accumulator in zip(self._level.folds, accumulators):
             known.update(zip(fold.outputs, accumulator.finish()))
 
-    def _start(self, i: int, known: Known) -> Accumulator:
-        fold = self._level.folds[i]
-        accumulator = self._accumulators[i]()
-        captures = [known[leaf] for leaf in fold.accumulate.captures]
-        zero = [values.to_tensor(known[leaf], leaf.type) for leaf in fold.zero]
-        accumulator.start(zero, captures)
-        return accumulator
-
     def _work(self, known: Known) -> Callable[[int], Known]:
-        """The function of a client's position; what clients share becomes tensors only once."""
+        """Return a client's work; what clients share becomes tensors only once."""
         function = self._clients
         if function is None:
-            return lambda position: {}
+            return lambda client: {}
         used, outputs = self._level.clients.captures, self._level.clients.outputs
         shared = {
             leaf: values.to_tensor(known[leaf], leaf.type)
@@ -124,54 +91,42 @@ class _TracedLevel:
             if leaf.region is not CLIENTS
         }
 
-        def work(position: int) -> Known:
-            arguments = [_of_client(leaf, position, shared, known) for leaf in used]
+        def work(client: int) -> Known:
+            arguments = [_of_client(leaf, client, shared, known) for leaf in used]
             return dict(zip(outputs, function(arguments)))
 
         return work
 
 
-def _of_client(leaf: Leaf, position: int, first: Known, known: Known) -> Any:
+def _of_client(leaf: Leaf, client: int, first: Mapping[Leaf, Tensor], known: Known) -> LeafValue:
+    """Return a leaf's value for a client, from `first` if it is there."""
     if leaf in first:
         return first[leaf]
-    return known[leaf][position] if leaf.region is CLIENTS else known[leaf]
+    return known[leaf][client] if leaf.region is CLIENTS else known[leaf]
 
 
-def _trace(
-    function: LocalFunction, device: str, traced: dict[Any, TracedFunction]
-) -> Optional[TracedFunction]:
-    """The function traced, or one that has been traced already and does the same."""
+def _trace(function: LocalFunction, device: str, traced: Traced) -> Optional[TracedFunction]:
+    """Trace a function unless it is empty or one that does the same has been traced already."""
     if not function.steps:
         return None
     signature = _signature(function)
-    if signature is None:
-        return TracedFunction(function, device)
     if signature not in traced:
         traced[signature] = TracedFunction(function, device)
     return traced[signature]
 
 
-def _signature(function: LocalFunction) -> Any:
-    """What a function does to its arguments, whatever leaves they are; None if it cannot be told.
+def _signature(function: LocalFunction) -> Hashable:
+    """Return what a function does to its arguments, whatever leaves they are.
 
     Rounds that call one computation several times have levels that differ in their leaves only.
     """
-    graphs = [step.graph for step in function.steps]
-    if None in graphs:
-        return None
     given = (*function.captures, *function.parameters)
     leaves = (*given, *(leaf for step in function.steps for leaf in step.outputs))
     number = {leaf: i for i, leaf in enumerate(leaves)}
+    # Only of graphs it is known whether they do the same.
     steps = tuple(
-        (graph.key, tuple(number[leaf] for leaf in step.inputs))  # type: ignore[union-attr]
-        for graph, step in zip(graphs, function.steps)
+        (step.graph.key if step.graph else step, tuple(number[leaf] for leaf in step.inputs))
+        for step in function.steps
     )
     outputs = tuple(number[leaf] for leaf in function.outputs)
     return steps, outputs, tuple(str(leaf.type) for leaf in given)
-
-
-def _trace_fold(fold: Fold, device: str) -> Callable[[], Accumulator]:
-    order = None if devices.is_gpu(device) else folds.summands(fold.accumulate)
-    if order is not None:
-        return functools.partial(folds.SumFold, order)
-    return functools.partial(folds.FunctionFold, TracedFunction(fold.accumulate, device))

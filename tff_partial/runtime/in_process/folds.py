@@ -1,69 +1,92 @@
-"""Aggregation over clients: each client's values are folded into the accumulator, in the order of
-the clients.
+"""Aggregation: each client's values are folded into an accumulator, in the order of the clients.
 
 The order does not depend on which client finishes first, so neither does the result, to the last
 bit.
 """
 
-from collections.abc import Sequence
-from typing import Any, Optional, Union
+from collections.abc import Callable, Sequence
+from typing import Optional, Union
 
 import numpy as np
+import tensorflow as tf
 import tensorflow_federated as tff
+from typing_extensions import TypeAlias
 
-from tff_partial.runtime.in_process import values
+from tff_partial.core.types import Array, Tensor
+from tff_partial.runtime.in_process import devices, values
 from tff_partial.runtime.in_process.functions import TracedFunction
-from tff_partial.runtime.in_process.graphs import PreparedGraph, node_name
-from tff_partial.runtime.in_process.plan import Leaf, LocalFunction
+from tff_partial.runtime.in_process.graphs import PreparedGraph
+from tff_partial.runtime.in_process.nodes import node_name
+from tff_partial.runtime.in_process.steps import Leaf, LeafType, LeafValue, LocalFunction
 
-# An expression in a fold's parameters: one of them, or the sum of two.
-_Expression = Union[Leaf, tuple[Leaf, Leaf], None]
+# The alignment of memory that TensorFlow's kernels require, in bytes.
+_ALIGNMENT = 64
+
+_Expression: TypeAlias = Union[Leaf, tuple[Leaf, Leaf], None]
+"""What a fold computes from its parameters: one of them, the sum of two, or None for the rest."""
 
 
 class SumFold:
     """Plain sums, in place: no new accumulator for each client."""
 
-    def __init__(self, order: Sequence[int]):
+    def __init__(self, order: Sequence[int], zero: Sequence[Tensor]):
         self._order = order
+        self._sums = [_aligned_copy(values.to_numpy(z)) for z in zero]
 
-    def start(self, zero: Sequence[Any], unused_captures: Sequence[Any]) -> None:
-        self._sums = [values.aligned_copy(values.to_numpy(z)) for z in zero]
-
-    def add(self, client: Sequence[Any]) -> None:
+    def add(self, client: Sequence[LeafValue]) -> None:
         with np.errstate(all="ignore"):
             for total, position in zip(self._sums, self._order):
                 np.add(total, values.to_numpy(client[position]), out=total)
 
-    def finish(self) -> list[Any]:
-        return [values.as_tensor(total) for total in self._sums]
+    def finish(self) -> list[Tensor]:
+        # Tensors of the same memory, which nobody changes any more.
+        return [tf.experimental.dlpack.from_dlpack(total.__dlpack__()) for total in self._sums]
 
 
 class FunctionFold:
     """Any other aggregation, as a function of TensorFlow."""
 
-    def __init__(self, function: TracedFunction):
+    def __init__(self, function: TracedFunction, zero: list[Tensor], captures: Sequence[LeafValue]):
         self._function = function
+        self._accumulator = zero
+        self._captures = captures
 
-    def start(self, zero: Sequence[Any], captures: Sequence[Any]) -> None:
-        self._captures = list(captures)
-        self._accumulator = list(zero)
-
-    def add(self, client: Sequence[Any]) -> None:
+    def add(self, client: Sequence[LeafValue]) -> None:
         self._accumulator = self._function([*self._captures, *self._accumulator, *client])
 
-    def finish(self) -> list[Any]:
+    def finish(self) -> list[Tensor]:
         return self._accumulator
 
 
-def summands(function: LocalFunction) -> Optional[list[int]]:
-    """Recognises a plain sum.
+StartFold: TypeAlias = Callable[[list[Tensor], Sequence[LeafValue]], Union[SumFold, FunctionFold]]
+"""(Zero, captures) -> an accumulator; one is started in every call of the computation."""
 
-    Args:
-      function: the accumulation; its parameters are the accumulator's leaves, then a client's.
+
+def prepare(accumulate: LocalFunction, device: str) -> StartFold:
+    """Prepare an aggregation; `accumulate` takes the accumulator's leaves, then a client's."""
+    order = None if devices.is_gpu(device) else _summands(accumulate)
+    if order is not None:
+        return lambda zero, captures: SumFold(order, zero)
+    function = TracedFunction(accumulate, device)
+    return lambda zero, captures: FunctionFold(function, zero, captures)
+
+
+def _aligned_copy(value: Array) -> Array:
+    """Copy an array to memory that a tensor can share."""
+    value = np.asarray(value)
+    memory = np.empty(value.nbytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    copy = memory[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+    copy[...] = value
+    return copy
+
+
+def _summands(function: LocalFunction) -> Optional[list[int]]:
+    """Recognize a plain sum.
 
     Returns:
-      For each leaf of the accumulator the position of the client's leaf that is added to it; `None`
-      when the function does anything else.
+      For each leaf of the accumulator the position of the client's leaf that is added to it; None
+      if the function does anything else.
     """
     count = len(function.outputs)
     accumulator, client = function.parameters[:count], function.parameters[count:]
@@ -72,7 +95,7 @@ def summands(function: LocalFunction) -> Optional[list[int]]:
         if step.graph is None:
             return None
         arguments = [known.get(leaf) for leaf in step.inputs]
-        known.update(zip(step.outputs, _sums_in(step.graph, arguments)))
+        known.update(zip(step.outputs, _expressions(step.graph, arguments)))
     order = []
     for total, output in zip(accumulator, function.outputs):
         terms = known.get(output)
@@ -82,7 +105,7 @@ def summands(function: LocalFunction) -> Optional[list[int]]:
     return order
 
 
-def _sums_in(graph: PreparedGraph, arguments: list[_Expression]) -> list[_Expression]:
+def _expressions(graph: PreparedGraph, arguments: list[_Expression]) -> list[_Expression]:
     nodes = {node.name: node for node in graph.graph_def.node}
     fed = {node_name(name): argument for name, argument in zip(graph.feeds, arguments)}
 
@@ -99,19 +122,15 @@ def _sums_in(graph: PreparedGraph, arguments: list[_Expression]) -> list[_Expres
         if nodes[name].op not in ("Add", "AddV2") or len(nodes[name].input) != 2:
             return None
         left, right = (fed.get(source(i)) for i in nodes[name].input)
-        if (
-            isinstance(left, Leaf)
-            and isinstance(right, Leaf)
-            and _same_tensors(left.type, right.type)
-        ):
-            return left, right
+        if isinstance(left, Leaf) and isinstance(right, Leaf):
+            return (left, right) if _same_tensors(left.type, right.type) else None
         return None
 
     return [expression(name) for name in graph.fetches]
 
 
-def _same_tensors(left: Any, right: Any) -> bool:
-    """Whether two tensors are added number by number, without broadcasting."""
+def _same_tensors(left: LeafType, right: LeafType) -> bool:
+    """Return whether two tensors are added number by number, without broadcasting."""
     if not isinstance(left, tff.TensorType) or not isinstance(right, tff.TensorType):
         return False
     known = tff.types.is_shape_fully_defined(left.shape) and left.shape == right.shape

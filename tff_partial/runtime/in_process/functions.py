@@ -3,13 +3,13 @@
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.eager import context
 
+from tff_partial.core.types import Tensor
 from tff_partial.runtime.in_process import sequences, values
-from tff_partial.runtime.in_process.plan import LocalFunction
+from tff_partial.runtime.in_process.steps import LeafValue, LocalFunction
 
 # TensorFlow once corrupted its heap when two threads traced at the same moment. A function's first
 # run prepares it in TensorFlow's runtime, so that happens under the lock as well.
@@ -17,10 +17,10 @@ trace_lock = threading.RLock()
 
 
 class TracedFunction:
-    """A `LocalFunction` that has been traced, to be called from any thread.
+    """A `LocalFunction` that has been traced; it can be called from any thread.
 
     Variables and tables in it belong to the call (see `graphs`), so calls cannot meet. Where a
-    resource has to keep its name, they take turns.
+    resource has to keep its name, calls take turns.
     """
 
     def __init__(self, function: LocalFunction, device: str):
@@ -30,7 +30,7 @@ class TracedFunction:
         self._prepared = False
         captured = len(function.captures)
 
-        def emit(*arguments: Any) -> list[Any]:
+        def emit(*arguments: Tensor) -> list[Tensor]:
             results = function.emit(arguments[captured:], arguments[:captured])
             # A function must not return its own parameter.
             given = {id(argument) for argument in arguments}
@@ -41,16 +41,12 @@ class TracedFunction:
             self._function = tf.compat.v1.wrap_function(emit, specs)
         # TensorFlow forgets a function with its last reference, but not those that came with an
         # imported graph.
-        names = [
-            f.signature.name
-            for s in function.steps
-            if s.graph
-            for f in s.graph.graph_def.library.function
-        ]
+        libraries = (step.graph.graph_def.library for step in function.steps if step.graph)
+        names = [f.signature.name for library in libraries for f in library.function]
         weakref.finalize(self, _forget_functions, names).atexit = False
 
-    def __call__(self, arguments: Sequence[Any]) -> list[Any]:
-        """Calls with the values of the captures, then of the parameters."""
+    def __call__(self, arguments: Sequence[LeafValue]) -> list[Tensor]:
+        """Call with the values of the captures, then of the parameters."""
         tensors = [values.to_tensor(a, t) for a, t in zip(arguments, self._types)]
         if not self._prepared:
             with trace_lock:
@@ -63,7 +59,7 @@ class TracedFunction:
         with self._turns:
             return self._run(tensors)
 
-    def _run(self, tensors: list[Any]) -> list[Any]:
+    def _run(self, tensors: list[Tensor]) -> list[Tensor]:
         with tf.device(self._device):
             return self._function(*tensors)
 

@@ -1,105 +1,82 @@
-"""The order of a graph's initialiser and its results, and what of the initialiser nobody needs.
+"""The order of a graph's initializer and its results, and which initial values nobody needs.
 
-TFF's graphs have no edges between the initialiser and the ops that use the variables: a session
-runs one after the other. In one function the order needs edges.
+TFF's graphs have no edges between the initializer and the ops that use the variables, because a
+session runs one after the other. In one function the order needs edges.
 """
 
-import functools
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
-from tensorflow.python.framework import op_def_registry
+from tff_partial.runtime.in_process.nodes import (
+    RESOURCE,
+    GraphDef,
+    NodeDef,
+    drop_control_inputs,
+    fixed_types,
+    names_resources_in_functions,
+    node_name,
+    replace_nodes,
+)
 
-_RESOURCE = 20  # DT_RESOURCE
+Nodes = Mapping[str, NodeDef]
 
 
-def order(graph_def: Any, initialize_op: str, roots: set[str]) -> None:
-    """Keeps what `roots` and the initialiser need, the initialiser before every use of a resource.
+def order(graph_def: GraphDef, initialize_op: str, roots: set[str]) -> None:
+    """Keep what `roots` and the initializer need; run the initializer before resources are used.
 
-    Args:
-      graph_def: the graph, changed in place.
-      initialize_op: the name of the initialiser's op, or an empty string.
-      roots: the names of the nodes that yield the results.
+    The graph is changed in place. `roots` are the nodes that compute the results; `initialize_op`
+    is empty if there is no initializer.
     """
     nodes = {node.name: node for node in graph_def.node}
     main = _ancestors(nodes, roots)
-    if not initialize_op:
-        _keep(graph_def, main)
-        return
-    init = _drop_overwritten(nodes, main, initialize_op)
-    touched_inside = _names_resources_inside(graph_def)
-    for name in main - init:
-        if touched_inside or _takes_resource(nodes, nodes[name]):
-            nodes[name].input.append("^" + initialize_op)
-    _keep(graph_def, main | init)
+    init: set[str] = set()
+    if initialize_op:
+        init = _drop_overwritten(nodes, main, initialize_op)
+        all_wait = names_resources_in_functions(graph_def)
+        for name in main - init:
+            if all_wait or _takes_resource(nodes, nodes[name]):
+                nodes[name].input.append("^" + initialize_op)
+    kept = main | init
+    replace_nodes(graph_def, [node for node in graph_def.node if node.name in kept])
 
 
-def _source(name: str) -> str:
-    return name.lstrip("^").split(":")[0]
+def _ancestors(nodes: Nodes, roots: Iterable[str]) -> set[str]:
+    """Return the nodes from which `roots` are computed, `roots` included."""
+    return _reachable(roots, lambda name: (node_name(i) for i in nodes[name].input))
 
 
-def _ancestors(nodes: dict[str, Any], roots: Iterable[str]) -> set[str]:
-    found: set[str] = set()
-    waiting = list(roots)
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting.extend(_source(i) for i in nodes[name].input)
-    return found
+def _takes_resource(nodes: Nodes, node: NodeDef) -> bool:
+    data = (i for i in node.input if not i.startswith("^"))
+    return not _yields_resource(node) and any(_yields_resource(nodes[node_name(i)]) for i in data)
 
 
-def _keep(graph_def: Any, names: set[str]) -> None:
-    kept = [node for node in graph_def.node if node.name in names]
-    # A node that was removed may still be named by a device or colocation; those are dropped later.
-    copies = [type(node).FromString(node.SerializeToString()) for node in kept]
-    del graph_def.node[:]
-    graph_def.node.extend(copies)
+def _yields_resource(node: NodeDef) -> bool:
+    return RESOURCE in fixed_types(node.op)[1]
 
 
-@functools.cache
-def _yields_resource(op: str) -> bool:
-    definition = op_def_registry.get(op)
-    return definition is not None and any(arg.type == _RESOURCE for arg in definition.output_arg)
-
-
-def _takes_resource(nodes: dict[str, Any], node: Any) -> bool:
-    if _yields_resource(node.op):
-        return False
-    return any(not i.startswith("^") and _yields_resource(nodes[_source(i)].op) for i in node.input)
-
-
-def _names_resources_inside(graph_def: Any) -> bool:
-    return any("shared_name" in n.attr for f in graph_def.library.function for n in f.node_def)
-
-
-def _drop_overwritten(nodes: dict[str, Any], main: set[str], initialize_op: str) -> set[str]:
-    """Removes initial values that nothing can read; returns what is left of the initialiser.
+def _drop_overwritten(nodes: Nodes, main: set[str], initialize_op: str) -> set[str]:
+    """Remove initial values that nothing can read; return what is left of the initializer.
 
     A variable's initial value is dead when one assignment of the main part comes before every other
-    use there, and the initialiser itself only assigns the variable.
+    use there, and the initializer itself only assigns the variable.
     """
     init = _ancestors(nodes, [initialize_op])
-    successors = _successors(nodes, main)
+    successors: dict[str, list[str]] = {name: [] for name in main}
+    for name in main:
+        for i in nodes[name].input:
+            successors[node_name(i)].append(name)
     dead = set()
     for handle, users in _users_of_variables(nodes, main | init).items():
-        early = {name for name in users if name in init}
+        early = users & init
         only_assigned = all(nodes[name].op == "AssignVariableOp" for name in early)
-        if (
-            only_assigned
-            and not early & main
-            and _assigned_first(nodes, handle, users - early, successors)
-        ):
+        apart = only_assigned and not early & main
+        if apart and _assigned_first(nodes, handle, users - early, successors):
             dead |= early
     for name in init:
-        kept = [i for i in nodes[name].input if not (i.startswith("^") and _source(i) in dead)]
-        if len(kept) < len(nodes[name].input):
-            del nodes[name].input[:]
-            nodes[name].input.extend(kept)
+        drop_control_inputs(nodes[name], dead)
     return _ancestors(nodes, [initialize_op])
 
 
-def _users_of_variables(nodes: dict[str, Any], names: set[str]) -> dict[str, set[str]]:
+def _users_of_variables(nodes: Nodes, names: set[str]) -> dict[str, set[str]]:
     users: dict[str, set[str]] = {}
     for name in names:
         for i in nodes[name].input:
@@ -110,38 +87,34 @@ def _users_of_variables(nodes: dict[str, Any], names: set[str]) -> dict[str, set
     return users
 
 
-def _handle(nodes: dict[str, Any], name: str) -> str:
-    """Where a data input comes from: inlining a function leaves identities of its arguments."""
-    source = _source(name)
+def _handle(nodes: Nodes, name: str) -> str:
+    """Return where an input comes from: inlining a function leaves identities of its arguments."""
+    source = node_name(name)
     while nodes[source].op == "Identity" and not name.startswith("^"):
         name = nodes[source].input[0]
-        source = _source(name)
+        source = node_name(name)
     return source
 
 
-def _successors(nodes: dict[str, Any], names: set[str]) -> dict[str, list[str]]:
-    successors: dict[str, list[str]] = {name: [] for name in names}
-    for name in names:
-        for i in nodes[name].input:
-            successors[_source(i)].append(name)
-    return successors
-
-
 def _assigned_first(
-    nodes: dict[str, Any], handle: str, users: set[str], successors: dict[str, list[str]]
+    nodes: Nodes, handle: str, users: set[str], successors: Mapping[str, list[str]]
 ) -> bool:
-    """Whether one of the users assigns the variable and all the others come after it."""
-    if not users:
-        return True
-    for name in users:
-        if nodes[name].op == "AssignVariableOp" and _handle(nodes, nodes[name].input[0]) == handle:
-            after: set[str] = set()
-            waiting = [name]
-            while waiting:
-                for successor in successors[waiting.pop()]:
-                    if successor not in after:
-                        after.add(successor)
-                        waiting.append(successor)
-            if users <= after | {name}:
-                return True
-    return False
+    """Return whether one of the users assigns the variable and all the others come after it."""
+    return not users or any(
+        nodes[name].op == "AssignVariableOp"
+        and _handle(nodes, nodes[name].input[0]) == handle
+        and users <= _reachable([name], successors.__getitem__)
+        for name in users
+    )
+
+
+def _reachable(start: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -> set[str]:
+    """Return `start` and all that can be reached from there."""
+    reached: set[str] = set()
+    waiting = list(start)
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting.extend(neighbours(name))
+    return reached

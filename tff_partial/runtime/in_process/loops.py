@@ -5,105 +5,85 @@ client of a stock TFF algorithm; that takes longer than small clients train. A w
 iterator is prepared once.
 """
 
-from typing import Any
+from tensorflow.core.framework.function_pb2 import FunctionDef
 
-import tensorflow as tf
+from tff_partial.runtime.in_process.nodes import (
+    BOOL,
+    RESOURCE,
+    VARIANT,
+    GraphDef,
+    NodeDef,
+    replace_nodes,
+)
 
-_BOOL, _RESOURCE, _VARIANT = (t.as_datatype_enum for t in (tf.bool, tf.resource, tf.variant))
 
-
-def unroll_reductions(graph_def: Any) -> None:
-    """Replaces each ReduceDataset op by a loop, in place; an op of its name has its results."""
+def unroll_reductions(graph_def: GraphDef) -> None:
+    """Replace each ReduceDataset op by a loop, in place; an op of its name has its results."""
     reductions = [node for node in graph_def.node if node.op == "ReduceDataset"]
-    kept = [node for node in graph_def.node if node.op != "ReduceDataset"]
     if not reductions:
         return
     functions = {f.signature.name: f for f in graph_def.library.function}
-    graph = tf.compat.v1.GraphDef()
-    graph.node.extend(kept)
-    for node in reductions:
-        loop = _Loop(node, functions[node.attr["f"].func.name])
-        graph.node.extend(loop.nodes())
+    loops = [_Loop(node, functions[node.attr["f"].func.name]) for node in reductions]
+    kept = [node for node in graph_def.node if node.op != "ReduceDataset"]
+    replace_nodes(graph_def, [*kept, *(node for loop in loops for node in loop.nodes())])
+    for loop in loops:
         graph_def.library.function.extend([loop.condition(), loop.body()])
-    del graph_def.node[:]
-    graph_def.node.extend(graph.node)
 
 
 class _Loop:
     """Loop variables: the next element (an optional), the state, the iterator, the captures."""
 
-    def __init__(self, node: Any, function: Any):
+    def __init__(self, node: NodeDef, function: FunctionDef):
         self._name = node.name
         self._function = node.attr["f"].func
         self._state = list(node.attr["Tstate"].list.type)
         self._captures = list(node.attr["Targuments"].list.type)
         self._control = [i for i in node.input if i.startswith("^")]
         data = [i for i in node.input if not i.startswith("^")]
-        self._dataset, self._initial, self._captured = (
-            data[0],
-            data[1 : 1 + len(self._state)],
-            data[1 + len(self._state) :],
-        )
+        first_capture = 1 + len(self._state)
+        self._dataset = data[0]
+        self._initial, self._captured = data[1:first_capture], data[first_capture:]
         # The function takes the state, an element and the captures.
         end = len(function.signature.input_arg) - len(self._captures)
         self._elements = [a.type for a in function.signature.input_arg[len(self._state) : end]]
-        self._types = [_VARIANT, *self._state, _RESOURCE, *self._captures]
+        self._types = [VARIANT, *self._state, RESOURCE, *self._captures]
         # The function's name is unique in the process, and so is that of the node in the graph.
         self._prefix = f"{self._function.name}_{node.name.replace('/', '_').replace('.', '_')}"
 
-    def nodes(self) -> list[Any]:
-        """The loop, to be added to the graph."""
+    def nodes(self) -> list[NodeDef]:
+        """Return the nodes of the loop, to be added to the graph."""
         iterator, made, first, loop = (
             f"{self._name}/{n}" for n in ("iterator", "made", "first", "loop")
         )
-        while_node = _node(
-            loop,
-            "While",
-            [first, *self._initial, iterator, *self._captured, *self._control, "^" + made],
-        )
+        variables = [first, *self._initial, iterator, *self._captured]
+        while_node = _node(loop, "While", [*variables, *self._control, "^" + made])
         while_node.attr["T"].list.type.extend(self._types)
         while_node.attr["cond"].func.name = self._prefix + "_cond"
         while_node.attr["body"].func.name = self._prefix + "_body"
         while_node.attr["_lower_using_switch_merge"].b = True
         while_node.attr["parallel_iterations"].i = 1
-        results = _node(
-            self._name, "IdentityN", [f"{loop}:{1 + i}" for i in range(len(self._state))]
-        )
+        last_state = [f"{loop}:{1 + i}" for i in range(len(self._state))]
+        results = _node(self._name, "IdentityN", last_state)
         results.attr["T"].list.type.extend(self._state)
         return [
-            self._node(iterator, "AnonymousIteratorV3", []),
+            self._element_node(iterator, "AnonymousIteratorV3", []),
             _node(made, "MakeIterator", [self._dataset, iterator, *self._control]),
-            self._node(first, "IteratorGetNextAsOptional", [iterator, "^" + made]),
+            self._element_node(first, "IteratorGetNextAsOptional", [iterator, "^" + made]),
             while_node,
             results,
         ]
 
-    def _node(self, name: str, op: str, inputs: list[str]) -> Any:
-        node = _node(name, op, inputs)
-        node.attr["output_types"].list.type.extend(self._elements)
-        for _ in self._elements:
-            node.attr["output_shapes"].list.shape.add(unknown_rank=True)
-        return node
-
-    def _signature(self, suffix: str) -> Any:
-        function = tf.compat.v1.GraphDef().library.function.add()
-        function.signature.name = self._prefix + suffix
-        function.signature.is_stateful = True
-        for i, data_type in enumerate(self._types):
-            function.signature.input_arg.add(name=f"v{i}", type=data_type)
-        return function
-
-    def condition(self) -> Any:
-        """Whether there is another element."""
-        function = self._signature("_cond")
-        function.signature.output_arg.add(name="more", type=_BOOL)
+    def condition(self) -> FunctionDef:
+        """Return the function that tells whether there is another element."""
+        function = self._create_function("_cond")
+        function.signature.output_arg.add(name="more", type=BOOL)
         function.node_def.append(_node("has", "OptionalHasValue", ["v0"]))
         function.ret["more"] = "has:has_value:0"
         return function
 
-    def body(self) -> Any:
-        """Applies the function to the state and an element, and fetches the next one."""
-        function = self._signature("_body")
+    def body(self) -> FunctionDef:
+        """Return the function that reduces the state by an element and fetches the next one."""
+        function = self._create_function("_body")
         states = [f"v{1 + i}" for i in range(len(self._state))]
         iterator = f"v{1 + len(states)}"
         captures = [f"v{2 + len(states) + i}" for i in range(len(self._captures))]
@@ -112,8 +92,9 @@ class _Loop:
         call.attr["Tin"].list.type.extend([*self._state, *self._elements, *self._captures])
         call.attr["Tout"].list.type.extend(self._state)
         call.attr["f"].func.CopyFrom(self._function)
-        value = self._node("value", "OptionalGetValue", ["v0"])
-        following = self._node("following", "IteratorGetNextAsOptional", [iterator, "^call"])
+        value = self._element_node("value", "OptionalGetValue", ["v0"])
+        next_inputs = [iterator, "^call"]
+        following = self._element_node("following", "IteratorGetNextAsOptional", next_inputs)
         function.node_def.extend([value, call, following])
         returned = ["following:optional:0", *(f"call:output:{i}" for i in range(len(states)))]
         for i, (data_type, source) in enumerate(zip(self._types, [*returned, iterator, *captures])):
@@ -121,9 +102,23 @@ class _Loop:
             function.ret[f"r{i}"] = source
         return function
 
+    def _create_function(self, suffix: str) -> FunctionDef:
+        function = FunctionDef()
+        function.signature.name = self._prefix + suffix
+        function.signature.is_stateful = True
+        for i, data_type in enumerate(self._types):
+            function.signature.input_arg.add(name=f"v{i}", type=data_type)
+        return function
 
-def _node(name: str, op: str, inputs: list[str]) -> Any:
-    node = tf.compat.v1.NodeDef(name=name, op=op)
+    def _element_node(self, name: str, op: str, inputs: list[str]) -> NodeDef:
+        """Return a node whose op has the types of the data set's elements as attributes."""
+        node = _node(name, op, inputs)
+        node.attr["output_types"].list.type.extend(self._elements)
+        for _ in self._elements:
+            node.attr["output_shapes"].list.shape.add(unknown_rank=True)
+        return node
+
+
+def _node(name: str, op: str, inputs: list[str]) -> NodeDef:
     # Control inputs come last.
-    node.input.extend(sorted(inputs, key=lambda i: i.startswith("^")))
-    return node
+    return NodeDef(name=name, op=op, input=sorted(inputs, key=lambda i: i.startswith("^")))

@@ -1,125 +1,102 @@
-"""Work in threads whose results are taken in order."""
+"""The threads in which clients run; their results are taken in the order of the clients."""
 
 import concurrent.futures
+import itertools
 import threading
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Generic, TypeVar
 
 import tensorflow as tf
+
+Result = TypeVar("Result")
+Work = Callable[[int], Result]
+Finish = Callable[[int, Result], None]
 
 # How many results may wait for a slower one before them, for each thread. It bounds the memory.
 _WAITING_PER_THREAD = 2
 
 
-def in_order(
-    work: Callable[[int], Any],
-    finish: Callable[[int, Any], None],
-    count: int,
-    pool: Optional[concurrent.futures.Executor],
-    threads: int,
-) -> None:
-    """Calls `finish(i, work(i))` for i = 0 ... count - 1.
+class ClientThreads:
+    """A fixed number of threads; with one, clients run in the calling thread."""
 
-    `work` runs in parallel, `finish` one at a time and in order.
+    def __init__(self, count: int):
+        self._count = count
+        self._pool = concurrent.futures.ThreadPoolExecutor(count, "tff-client")
 
-    Args:
-      work: computes a result.
-      finish: takes it; no second call starts before the first one has returned.
-      count: how many there are.
-      pool: where the work is done; without one it is done in this thread.
-      threads: how much work is done at a time.
+    def close(self) -> None:
+        """Stop the threads."""
+        self._pool.shutdown()
 
-    Raises:
-      Exception: that of the first position that failed, the position in its message. Later work
-        that has not begun by then is not begun.
-    """
-    turns = _Turns(work, finish, count, limit=threads * (1 + _WAITING_PER_THREAD))
-    if pool is None or threads == 1 or count < 2:
-        turns.run()
-    else:
-        concurrent.futures.wait([pool.submit(turns.run) for _ in range(min(threads, count))])
-    turns.raise_first_failure()
+    def run_in_order(self, work: Work[Result], finish: Finish[Result], clients: int) -> None:
+        """Call `finish(i, work(i))` for each client i; `work` in parallel, `finish` in order.
+
+        Raises:
+          Exception: That of the first client that failed, with the client in its message. Work that
+            has not begun by then is not begun.
+        """
+        turns = _Turns(work, finish, clients, self._count * (1 + _WAITING_PER_THREAD))
+        threads = min(self._count, clients)
+        if threads < 2:
+            turns.run()
+        else:
+            concurrent.futures.wait([self._pool.submit(turns.run) for _ in range(threads)])
+        if turns.failures:
+            client, error = min(turns.failures.items())
+            raise _with_client(error, client, clients) from error
 
 
-class _Turns:
-    def __init__(
-        self, work: Callable[[int], Any], finish: Callable[[int, Any], None], count: int, limit: int
-    ):
+class _Turns(Generic[Result]):
+    """What the threads share during one call of `run_in_order`."""
+
+    def __init__(self, work: Work[Result], finish: Finish[Result], clients: int, limit: int):
+        self.failures: dict[int, Exception] = {}
         self._work = work
         self._finish = finish
-        self._count = count
-        self._limit = limit
-        self._changed = threading.Condition()
-        self._started = 0
+        self._clients = clients
+        self._next = itertools.count()
+        self._room = threading.Semaphore(limit)  # for clients begun and not finished
+        self._results: dict[int, Result] = {}
         self._finished = 0
-        self._finishing = False
-        self._waiting: dict[int, Any] = {}
-        self._failures: dict[int, Exception] = {}
+        self._finishing = threading.Lock()
 
     def run(self) -> None:
-        """What each thread does until nothing is left."""
-        while (position := self._next()) is not None:
-            try:
-                result = self._work(position)
-            except Exception as error:
-                self._fail(position, error)
+        """Work in one thread until no client is left or one has failed."""
+        while self._room.acquire():
+            client = next(self._next)
+            if client >= self._clients or self.failures:
+                self._room.release()  # other threads wait here and have to end, too
                 return
-            with self._changed:
-                self._waiting[position] = result
-            del result  # the next one must not have to share the memory with it
-            self._finish_waiting()
-
-    def raise_first_failure(self) -> None:
-        if self._failures:
-            position = min(self._failures)
-            error = self._failures[position]
-            raise _with_position(error, position, self._count) from error
-
-    def _next(self) -> Optional[int]:
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._failures
-                or self._started < min(self._count, self._finished + self._limit)
-                or self._started == self._count
-            )
-            if self._failures or self._started == self._count:
-                return None
-            self._started += 1
-            return self._started - 1
-
-    def _fail(self, position: int, error: Exception) -> None:
-        with self._changed:
-            self._failures[position] = error
-            self._changed.notify_all()
-
-    def _take(self) -> Optional[tuple[int, Any]]:
-        """The next result in order, if it is there; whoever finishes goes on until it is not."""
-        with self._changed:
-            if self._finished not in self._waiting or self._failures:
-                self._finishing = False
-                return None
-            return self._finished, self._waiting.pop(self._finished)
-
-    def _finish_waiting(self) -> None:
-        with self._changed:
-            if self._finishing:
-                return
-            self._finishing = True
-        while (taken := self._take()) is not None:
             try:
-                self._finish(*taken)
+                self._results[client] = self._work(client)
             except Exception as error:
-                self._fail(taken[0], error)
-                continue
-            del taken
-            with self._changed:
+                self._fail(client, error)
+            # A thread that finds another one finishing leaves its result to that one, which looks
+            # for results again after it has released the lock.
+            while self._can_finish() and self._finishing.acquire(blocking=False):
+                self._finish_next()
+
+    def _can_finish(self) -> bool:
+        return self._finished in self._results and not self.failures
+
+    def _finish_next(self) -> None:
+        try:
+            if self._can_finish():
+                self._finish(self._finished, self._results.pop(self._finished))
                 self._finished += 1
-                self._changed.notify_all()
+                self._room.release()
+        except Exception as error:
+            self._fail(self._finished, error)
+        finally:
+            self._finishing.release()
+
+    def _fail(self, client: int, error: Exception) -> None:
+        self.failures[client] = error
+        self._room.release()
 
 
-def _with_position(error: Exception, position: int, count: int) -> Exception:
-    """The same kind of error, with the client in the message."""
-    where = f"client {position} of {count} (counted from 0): "
+def _with_client(error: Exception, client: int, clients: int) -> Exception:
+    """Return an error of the same kind with the client in its message."""
+    where = f"client {client} of {clients} (counted from 0): "
     if isinstance(error, tf.errors.OpError) and type(error) is not tf.errors.OpError:
         return type(error)(error.node_def, error.op, where + error.message)
     return RuntimeError(f"{where}{type(error).__name__}: {error}")

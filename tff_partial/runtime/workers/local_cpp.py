@@ -1,14 +1,13 @@
 """Stock TFF's C++ worker on this machine, managed.
 
 **The worker listens on all interfaces, without authentication**: whoever reaches its port can run
-TensorFlow graphs as you. The binary offers no other choice, so `create_context` warns where
-there is an address beside loopback. The runtime `in_process` opens no port.
+TensorFlow graphs as you. The binary offers no other choice, so `create_context` warns if the host
+has an address other than loopback. The runtime `in_process` opens no port.
 
-TFF's own local runtime leaves its worker running when Python ends in any way but a clean
-one, hands it this process's stdout (so that a pipe never ends), and waits for ever when
-the worker dies. Here the worker writes to a log of its own, must answer within 30 s, ends
-with this process however that ends (`worker_process.py`), and its death is an error, as is a
-worker that hangs.
+TFF's own local runtime leaves its worker running when Python ends in any way but a clean one, hands
+it this process's stdout (so that a pipe never ends), and waits for ever when the worker dies. Here
+the worker writes to a log of its own, must answer within 30 s and ends with this process however
+that ends (`process`). A worker that dies or hangs is an error.
 
     context = local_cpp.create_context()
     tff.framework.set_default_context(context)
@@ -18,13 +17,14 @@ worker that hangs.
 
 import ipaddress
 import socket
-from typing import Any, Optional
+from typing import Optional
 
 import portpicker
 import psutil
 import tensorflow_federated as tff
 from absl import logging
 
+from tff_partial.core.types import Computation, Structure
 from tff_partial.runtime.errors import WorkersLostError
 from tff_partial.runtime.workers import client, process
 
@@ -37,16 +37,17 @@ class LocalCppContext(tff.framework.SyncContext):
 
     def __init__(self, worker: process.WorkerProcess) -> None:
         self._worker = worker
-        self._client = client.WorkerClient(tff.backends.native.desugar_and_transform_to_native)
-        self._address = f"localhost:{worker.port}"
-        self._client.connect(process.open_channel(self._address), self._is_alive)
+        compiler_fn = tff.backends.native.desugar_and_transform_to_native
+        address = f"localhost:{worker.port}"
+        self._client = client.WorkerClient(address, _CONTACT_TIMEOUT, compiler_fn)
+        self._client.connect()
 
     @property
     def worker_pid(self) -> int:
         return self._worker.pid
 
-    def invoke(self, comp: Any, arg: Any) -> Any:
-        """Runs `comp` on `arg`.
+    def invoke(self, comp: Computation, arg: Structure) -> Structure:
+        """Run `comp` on `arg`.
 
         Raises:
           WorkersLostError: If the worker is gone or hangs; the message has the end of its log.
@@ -61,34 +62,27 @@ class LocalCppContext(tff.framework.SyncContext):
             ) from None
 
     def close(self) -> None:
-        """Ends the worker. The context cannot be used afterwards."""
+        """Stop the worker. The context cannot be used afterwards."""
         self._client.disconnect()
         self._worker.stop()
 
-    def _is_alive(self) -> bool:
-        return self._worker.is_running() and process.is_alive(self._address, _CONTACT_TIMEOUT)
-
 
 def create_context(
-    log_path: Optional[str] = None,
-    max_concurrent_computation_calls: int = -1,
-    *,
-    start_timeout: float = process.START_TIMEOUT,
+    log_path: Optional[str] = None, max_concurrent_computation_calls: int = -1
 ) -> LocalCppContext:
-    """Starts a worker and returns a context backed by it.
+    """Start a worker and return a context backed by it.
 
     Args:
       log_path: File to which the worker's output is appended; a temporary one by default.
       max_concurrent_computation_calls: How many clients the worker trains at a time, which
         bounds its memory; no limit when not positive.
-      start_timeout: Seconds within which the worker must answer.
 
     Raises:
       WorkersLostError: If the worker dies at the start or does not answer.
     """
     port = portpicker.pick_unused_port()
     command = process.worker_command(port, max_concurrent_computation_calls)
-    exposed = addresses_beside_loopback()
+    exposed = _addresses_beside_loopback()
     if exposed:
         logging.warning(
             "anyone who reaches port %d of %s can run code as you while this runs; "
@@ -96,19 +90,17 @@ def create_context(
             port,
             ", ".join(exposed),
         )
-    return LocalCppContext(
-        process.WorkerProcess(command, port, log_path, start_timeout=start_timeout)
-    )
+    return LocalCppContext(process.WorkerProcess(command, port, log_path))
 
 
-def addresses_beside_loopback() -> list[str]:
-    """The addresses of this host at which others may reach it."""
+def _addresses_beside_loopback() -> list[str]:
+    """Return the addresses of this host at which others may reach it."""
     stats = psutil.net_if_stats()
-    found = [
+    addresses = [
         address.address.partition("%")[0]
         for name, addresses in psutil.net_if_addrs().items()
         for address in addresses
         if name in stats and stats[name].isup
         if address.family in (socket.AF_INET, socket.AF_INET6)
     ]
-    return [text for text in found if not ipaddress.ip_address(text).is_loopback]
+    return [text for text in addresses if not ipaddress.ip_address(text).is_loopback]

@@ -1,17 +1,18 @@
 """TFF's C++ worker as a process that ends with the process that started it.
 
-Used by `local_cpp.py` and by `python -m tff_partial.runtime.worker`. Imports no
-TensorFlow, so that a worker's own command line answers at once.
+`local_cpp` and `python -m tff_partial.runtime.worker` use it. It imports no TensorFlow, so that a
+worker's own command line answers at once.
 
-How the worker is ended:
+How the worker ends:
 
-* `stop()`, or the normal exit of this process, or the object's garbage collection:
+* After `stop()`, at the normal exit of this process, or when the object is garbage-collected:
   SIGTERM, and SIGKILL after five seconds.
-* This process is killed, SIGKILL included: the kernel's parent-death signal. It is
-  bound to the *thread* that forked, so a thread of its own starts the worker and then
-  waits for it; a worker may therefore be started from a short-lived thread.
+* When this process is killed, SIGKILL included: the kernel's parent-death signal. It is bound to
+  the *thread* that forked, so a thread of its own starts the worker and then waits for it; a worker
+  may therefore be started from a short-lived thread.
 """
 
+import concurrent.futures
 import importlib.util
 import os
 import signal
@@ -24,22 +25,18 @@ import weakref
 from collections.abc import Sequence
 from typing import IO, Optional
 
-import grpc
-
 from tff_partial.runtime.errors import WorkersLostError
+from tff_partial.runtime.workers import contact
 from tff_partial.system import children
 
 START_TIMEOUT = 30.0
 _STOP_TIMEOUT = 5.0
 _TAIL_BYTES = 2000
 _TAIL_LINES = 3
-# A worker under load may miss one contact; three in a row mean that it is gone.
-_CONTACTS = 3
-_PROBE = "/tensorflow_federated.v0.ExecutorGroup/DisposeExecutor"
 
 
 def binary_path() -> str:
-    """The worker inside the installed TFF package, found without importing it."""
+    """Return the path of the worker inside the installed TFF package, without importing TFF."""
     spec = importlib.util.find_spec("tensorflow_federated")
     if spec is None or spec.origin is None:
         raise RuntimeError("tensorflow_federated is not installed")
@@ -47,46 +44,12 @@ def binary_path() -> str:
 
 
 def worker_command(port: int, max_concurrent_computation_calls: int = -1) -> list[str]:
-    """The command line of a worker; it listens on all interfaces, the binary has no choice."""
+    """Return the command line of a worker, which always listens on all interfaces."""
     return [
         binary_path(),
         f"--port={port}",
         f"--max_concurrent_computation_calls={max_concurrent_computation_calls}",
     ]
-
-
-def open_channel(address: str) -> grpc.Channel:
-    """A gRPC channel to a worker, without size limits of its own and without a proxy."""
-    options = [
-        ("grpc.max_receive_message_length", -1),
-        ("grpc.max_send_message_length", -1),
-        ("grpc.enable_http_proxy", 0),
-        # A connection of its own, else gRPC hands out a shared one and its back-off.
-        ("grpc.use_local_subchannel_pool", 1),
-    ]
-    return grpc.insecure_channel(address, options)
-
-
-def answers(channel: grpc.Channel, timeout: float) -> bool:
-    """Whether a TFF worker is at the other end; a refused connection is known at once.
-
-    The question is a harmless call, to forget an executor that does not exist: gRPC's own
-    watch over a channel's state raises in a thread of its own when the channel is closed.
-    """
-    try:
-        channel.unary_unary(_PROBE)(b"", timeout=timeout)
-    except grpc.RpcError:
-        return False
-    return True
-
-
-def is_alive(address: str, timeout: float) -> bool:
-    """Whether a worker answers one of three contacts; one that is busy computing does."""
-    for _ in range(_CONTACTS):
-        with open_channel(address) as channel:
-            if answers(channel, timeout):
-                return True
-    return False
 
 
 class WorkerProcess:
@@ -95,8 +58,8 @@ class WorkerProcess:
     Args:
       command: Program and arguments, see `worker_command`.
       port: The port on which the program is expected to answer gRPC.
-      log_path: Where its output is appended. By default a temporary file, gone at the end;
-        `""` passes the output on to this process's stderr and keeps none of it.
+      log_path: File to which its output is appended; a temporary file by default. `""` passes the
+        output on to this process's stderr and keeps none of it.
       start_timeout: Seconds until it must answer.
 
     Raises:
@@ -124,18 +87,15 @@ class WorkerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def is_running(self) -> bool:
-        return self._process.poll() is None
-
     def exit_status(self) -> str:
-        """How it ended. A dying worker's connections close a moment before it has ended."""
+        """Return how it ended; a dying worker's connections close a moment before it has ended."""
         try:
             return f"ended with exit code {self._process.wait(timeout=2.0)}"
         except subprocess.TimeoutExpired:
             return "still running"
 
     def log_tail(self) -> str:
-        """The last lines of the worker's output, as one line for an error message."""
+        """Return the last lines of the worker's output, as one line for an error message."""
         if self._log.closed:
             return "(closed)"
         size = os.fstat(self._log.fileno()).st_size
@@ -145,21 +105,21 @@ class WorkerProcess:
         return " | ".join(lines) or "(empty)"
 
     def wait(self) -> int:
-        """Waits until the worker ends by itself or by `stop`; returns its exit code."""
+        """Wait until the worker ends by itself or by `stop`; return its exit code."""
         return self._process.wait()
 
     def stop(self) -> None:
-        """Ends the worker and closes its log. A second call does nothing."""
+        """Stop the worker and close its log. A second call does nothing."""
         self._finalizer()
 
     def _wait_until_ready(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            if not self.is_running():
+            if self._process.poll() is not None:
                 raise self._start_error(self.exit_status())
             # A new channel each time: gRPC waits a second after a refusal.
-            with open_channel(f"localhost:{self.port}") as channel:
-                if answers(channel, timeout=1.0):
+            with contact.open_channel(f"localhost:{self.port}") as channel:
+                if contact.answers(channel, timeout=1.0):
                     return
             time.sleep(0.05)
         raise self._start_error(f"did not answer on port {self.port} within {timeout:g} s")
@@ -176,36 +136,27 @@ def _open_log(log_path: Optional[str]) -> IO:
 
 
 def _start(command: Sequence[str], output: int) -> subprocess.Popen:
-    """Starts the worker from a thread that lives exactly as long as the worker does."""
-    started = threading.Event()
-    outcome: list = []
+    """Start the worker from a thread that lives exactly as long as the worker does."""
+    started: concurrent.futures.Future[subprocess.Popen] = concurrent.futures.Future()
 
     def start_and_wait() -> None:
         try:
-            outcome.append(_popen(command, output))
+            process = subprocess.Popen(
+                children.command(command, signal.SIGKILL),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                # Control-C at the terminal is for this process, which then stops the worker.
+                start_new_session=True,
+            )
         except OSError as error:
-            outcome.append(error)
-        started.set()
-        if isinstance(outcome[0], subprocess.Popen):
-            outcome[0].wait()
+            started.set_exception(WorkersLostError(f"the TFF worker could not be started: {error}"))
+        else:
+            started.set_result(process)
+            process.wait()
 
     threading.Thread(target=start_and_wait, name="tff-worker", daemon=True).start()
-    started.wait()
-    if isinstance(outcome[0], OSError):
-        raise WorkersLostError(f"the TFF worker could not be started: {outcome[0]}")
-    return outcome[0]
-
-
-def _popen(command: Sequence[str], output: int) -> subprocess.Popen:
-    launcher = children.command(command, signal.SIGKILL)
-    return subprocess.Popen(
-        launcher,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        # Control-C at the terminal is for this process, which then stops the worker.
-        start_new_session=True,
-    )
+    return started.result()
 
 
 def _end(process: subprocess.Popen, log: IO, owner: int) -> None:

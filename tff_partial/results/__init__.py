@@ -1,0 +1,1 @@
+"""Results of runs: their files, statistics and pictures."""

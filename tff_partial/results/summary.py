@@ -1,0 +1,81 @@
+"""summary.json: what a run came to, computed from its metrics."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Optional
+
+from tff_partial import tiers
+from tff_partial.results import statistics as run_statistics
+from tff_partial.results.checks import Json
+from tff_partial.results.schema import Fields, MetricsRow
+
+_LAST_ROUNDS = 5
+
+
+def summarize(
+    settings: Fields, data: str, rows: Sequence[MetricsRow], diverged_at_round: Optional[int] = None
+) -> dict[str, Json]:
+    """Return the summary of a run.
+
+    Args:
+      settings: Those of config.json; `average_capacity` may be added.
+      data: What the data are.
+      rows: The rounds.
+      diverged_at_round: The round in which it diverged, if it did.
+    """
+    accuracies = run_statistics.values(rows, "test_accuracy")
+    target = settings.get("target_accuracy")
+    return {
+        "task": settings["task"],
+        "algo": settings["algo"],
+        "data": data,
+        "rounds": len(rows),
+        "average_capacity": settings.get("average_capacity"),
+        **_tiers(settings, rows),
+        "final_test_accuracy": accuracies[-1] if accuracies else None,
+        "best_test_accuracy": max(accuracies, default=None),
+        "target_accuracy": target,
+        "rounds_to_target": run_statistics.rounds_to(rows, target),
+        "seconds_per_round_median": (
+            statistics.median(row["seconds"] for row in rows) if rows else None
+        ),
+        **({"diverged_at_round": diverged_at_round} if diverged_at_round else {}),
+    }
+
+
+def _tiers(settings: Fields, rows: Sequence[MetricsRow]) -> dict[str, Json]:
+    """Return the tiers, and each one's training accuracy in the last rounds it took part in."""
+    kind = "capacities" if settings.get("capacities") else "tiers"
+    summary: dict[str, Json] = {kind: settings[kind]} if settings.get(kind) else {}
+    for name in tier_names(settings):
+        column = f"train_accuracy_{name}"
+        values = run_statistics.values([r for r in rows if r.get(f"clients_{name}")], column)
+        summary[column] = statistics.mean(values[-_LAST_ROUNDS:]) if values else None
+    return summary
+
+
+def tier_names(settings: Fields) -> list[str]:
+    """Return the names of a run's tiers, or the rates that its clients draw."""
+    if settings.get("capacities"):
+        return [tier.name for tier in tiers.parse_drawn(settings["capacities"])]
+    return [tier.name for tier in tiers.parse(settings["tiers"])] if settings.get("tiers") else []
+
+
+def diverged_at(summary: Fields) -> Optional[int]:
+    """Return the round in which a run diverged; None if it did not."""
+    round_num = summary.get("diverged_at_round")
+    return round_num if isinstance(round_num, int) and round_num > 0 else None
+
+
+def format_table(values: Fields) -> str:
+    """Format a summary as two columns for the terminal."""
+
+    def text(value: Json) -> str:
+        if value is None:
+            return "-"
+        return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+    width = max(len(name) for name in values)
+    return "\n".join(f"{name:<{width}}  {text(value)}" for name, value in values.items())
