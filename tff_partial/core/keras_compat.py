@@ -92,12 +92,10 @@ def call(layer: Layer, x: Tensor, training: bool) -> Tensor:
 
 
 @contextlib.contextmanager
-def replaced_calls(
-    layers: Sequence[Layer], create_call: Callable[[Layer], Callable[..., Tensor]]
-) -> Iterator[None]:
-    """Replace the `call` of each layer by what `create_call(layer)` returns."""
+def replaced_calls(layers: Sequence[Layer], create: Callable[[Layer], Callable]) -> Iterator[None]:
+    """Replace the `call` of each layer by what `create(layer)` returns."""
     for layer in layers:
-        layer.call = create_call(layer)
+        layer.call = create(layer)
     try:
         yield
     finally:

@@ -45,7 +45,7 @@ def create_submodel(
     rate, channels = tier.rate, groups.analyse(model)
     shares = narrowing.rates(channels, rate, **options)
     sizes = tuple(narrowing.sizes(channels, shares, rounding))
-    return Submodel(rate, sizes, narrowing.create(model, sizes, shares if scaler else None))
+    return Submodel(rate, sizes, narrowing.create(model, sizes, shares if scaler else ()))
 
 
 @dataclasses.dataclass(frozen=True)
