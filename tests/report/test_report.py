@@ -17,6 +17,9 @@ import tasks
 from tests.report.report_folders import row, write_recipe, write_run
 from tff_partial.cli import run as run_experiment
 from tff_partial.cli.report import main
+from tff_partial.experiments import config
+from tff_partial.experiments import flags as run_flags
+from tff_partial.experiments import run as experiment_run
 from tff_partial.report import commands, curves, formats, markdown, page, remarks, sections
 from tff_partial.results import statistics
 
@@ -501,11 +504,11 @@ def identity(arguments, data):
     values = flags.FlagValues()
     run_experiment.define_flags(values)
     values(["run", *arguments])
-    created = run_experiment.create_experiment(values)
-    speeds = [float(speed) for speed in values.device_speeds.split(",")]
+    given = run_experiment.settings_of(values)
+    created = config.create(**{n: v for n, v in given.items() if n in run_flags.DECIDING})
     return {
         **created.identity(data),
-        "device_speeds": speeds,
+        "device_speeds": list(created.devices.speeds),
         "round_deadline": values.round_deadline,
         "full_model_seconds": values.full_model_seconds,
     }
@@ -713,11 +716,8 @@ def test_every_file_of_the_page_is_part_of_the_package():
 
 @pytest.mark.usefixtures("keep_runtime")
 def test_config_of_a_run_says_whether_its_data_are_real(tmp_path):
-    args = ["--task=mnist", "--algo=fedavg", "--data=embedded", "--model=softmax"]
-    values = flags.FlagValues()
-    run_experiment.define_flags(values)
-    values(["run", *args, f"--output_dir={tmp_path}"])
-    run_experiment.prepare(values).lock.close()
+    settings = {"task": "mnist", "algo": "fedavg", "data": "embedded", "model": "softmax"}
+    experiment_run.prepare(**settings, output_dir=str(tmp_path)).lock.close()
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["execution"]["data_is_real"] is False
     assert "data_is_real" not in config["settings"]

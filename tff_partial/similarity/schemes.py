@@ -32,6 +32,8 @@ from tff_partial.layers import channel_masks
 from tff_partial.processes import averaging, parameter_subsets
 
 SCHEMES = ("none", "first_half", "second_half", "channel")
+# Figure of the paper -> what it compares.
+FIGURES = {1: ("none",), 3: ("second_half", "channel", "first_half")}
 CHANNELS = 0.5
 _SYNCHRONISED, _LOCAL = 0, 1  # subsets
 
