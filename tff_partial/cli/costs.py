@@ -28,8 +28,8 @@ def main(arguments: Sequence[str]) -> int:
     add("--num_classes", help="Number of classes, if other than the task's.")
     add("--tiers", default=",".join(tiers.NAMES), help="Tiers, such as strong,7,0.3.")
     add("--json", action="store_true", help="Print JSON.")
-    flags = parser.parse_args(arguments)
     try:
+        flags = parser.read(arguments)
         batch_size = _positive("batch_size", flags.batch_size)
         shape, classes = model_costs.default_input(flags.model, flags.task)
         classes = _positive("num_classes", flags.num_classes or str(classes))
