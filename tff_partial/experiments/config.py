@@ -45,6 +45,12 @@ class Experiment:
         """The algorithm's declaration."""
         return registry.ALGORITHMS[self.algo]
 
+    @property
+    def paper(self) -> Optional[str]:
+        """Whose preset it is; None for the demo."""
+        names = {preset.source: name for name, preset in self.task.papers.items()}
+        return names.get(self.settings.source) if self.preset == "paper" else None
+
     def identity(self, data: tasks.FederatedData) -> dict[str, Value]:
         """Return the settings as they are written to config.json and compared on resumption."""
         # Folders do not change a result: a run may be resumed with others.
