@@ -58,29 +58,18 @@ class Stepper:
 
     def __init__(self, name: str, work: Any, num_clients: int, folder: str) -> None:
         from tff_partial.algorithms import registry
-        from tff_partial.core import client_data
-        from tff_partial.experiments import loop
+        from tff_partial.experiments import participation
 
         entry = registry.ALGORITHMS[name]
         given = {"population": num_clients} if "population" in entry.needs else {}
         process = entry.build(work.spec(), entry.params(local=work.local, **given))
-        self._data = Clients(work.client_data(), num_clients)
-        plan = loop.Plan(rounds=10**6, clients_per_round=SELECTED)
-        sample = self._take_turns if num_clients == FEW else self._sample
-        self.clients = loop.create_clients(process, plan, folder, sample)
-        self.clients.restore()
+        data = Clients(work.client_data(), num_clients)
+        self.clients = participation.Participation(process, data, folder, SELECTED)
+        if num_clients == FEW:
+            self.clients.cohort = self._take_turns  # type: ignore[method-assign]
+        # As with clients that the loop has not seen lately.
+        self.clients._record = self.clients._create_record  # type: ignore[assignment]
         self.state, self.done = process.initialize(), 0
-        self._create_record = client_data.create_record
-
-    def _record(self, client: int) -> Any:
-        # As the loop does it for clients it has not seen lately.
-        return self._create_record(*self._data.client(client), client)
-
-    def _sample(self, round_num: int) -> list[int]:
-        from tff_partial.experiments import loop
-
-        ids = loop.sample_clients(self._data.num_clients, SELECTED, round_num, 0)
-        return [int(i) for i in ids]
 
     def _take_turns(self, round_num: int) -> list[int]:
         first = round_num * SELECTED % FEW
@@ -89,11 +78,9 @@ class Stepper:
     def seconds(self) -> float:
         """Runs a round; its time, what the store takes included."""
         started = time.perf_counter()
-        everyone = range(self._data.num_clients)
-        selected = self.clients.cohort(self.done)
-        output = self.clients.next(self.state, self.done, selected, everyone, self._record)
-        self.state, self.done = output.state, self.done + 1
-        self.clients.put(output, self.done)
+        result = self.clients.run(self.state, self.done, self.clients.cohort(self.done))
+        self.state, self.done = result.state, self.done + 1
+        self.clients.states.put(result.kept, self.done)
         return time.perf_counter() - started
 
 
@@ -141,17 +128,17 @@ def _medians(times: list[tuple[float, float]]) -> dict[str, float]:
 def checkpoint(count: int, folder: str) -> dict[str, float]:
     """Seconds of a round of 10 clients of ResNet20, and of its checkpoint with their states."""
     from benchmarks import works
-    from tff_partial.experiments import loop
+    from tff_partial.experiments import outputs
 
     work = dataclasses.replace(works.WORKS["resnet20"], clients=10)
     stepper = Stepper("scaffold", work, 1000, folder)
-    outputs = loop.Outputs(folder)
-    outputs.restore(stepper.state, stepper.clients)
+    files = outputs.Outputs(folder, stepper.clients.states)
+    files.restore(stepper.state)
     found: dict[str, list[float]] = {"round": [], "checkpoint": []}
     for turn in range(count + 1):
         seconds = stepper.seconds()
         started = time.perf_counter()
-        outputs.checkpoint(stepper.done, stepper.state, stepper.clients)
+        files.checkpoint(stepper.done, stepper.state)
         if turn:
             found["round"].append(seconds)
             found["checkpoint"].append(time.perf_counter() - started)

@@ -47,31 +47,33 @@ class Arrays(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Hyperparameters of a run.
+    """Settings of a run. Those but `source` are flags, and these are their help texts.
 
     Attributes:
-      model: A name of `models`.
-      partition: A rule of `tasks.partition`, as text.
-      clients: The population.
-      clients_per_round: How many of them take part in a round.
-      rounds: Communication rounds.
-      batch_size: Examples a local step.
-      learning_rate: A number; '0.4,800:0.04' (0.04 from round 800 on); or '0.1*0.998' (times 0.998
-        every round).
-      momentum: Of local SGD, fresh every round.
-      weight_decay: Factor of the parameters in their gradient.
-      weight_decay_on: `kernels` (before clipping) or `all` parameters (after it, as PyTorch).
-      clip_norm: Gradients are scaled to at most this global norm; None: not at all.
-      local_steps: Local steps a round, or None.
-      local_epochs: Passes through the local data a round, or None.
-      width: Rate of the model's width.
-      tiers: Clients of each tier, such as 'strong:16,weak:112'; empty where there are none.
-      only_tiers: The tiers whose clients take part, such as 'strong'; all of them if empty.
-      capacities: Rates of which each selected client draws one every round, such as
-        '1/2:0.2,1/16:0.8' or 'feddse', in place of tiers.
-      target_accuracy: The test accuracy of `rounds_to_target`, or None.
+      model: Name of the model.
+      partition: How examples go to clients, such as dirichlet:0.1 or classes:2; --list shows all.
+      clients: Clients in the population.
+      clients_per_round: Clients that train in a round.
+      rounds: Number of rounds.
+      batch_size: Examples in a local step.
+      learning_rate: A number; 0.4,800:0.04 (0.04 from round 800 on); 0.1*0.998 (times 0.998 every
+        round); 0.4~6 (rises over six rounds).
+      momentum: Momentum of local SGD; reset every round, unless clients keep their models.
+      weight_decay: Factor of the weights that is added to their gradient.
+      weight_decay_on: kernels (before clipping) or all parameters (after it, as in PyTorch).
+      clip_norm: Scale gradients to at most this global norm.
+      local_steps: Local steps in a round (or --local_epochs).
+      local_epochs: Passes through the local data in a round (or --local_steps).
+      width: Rate of the model's channels and units, in (0, 1].
+      tiers: Clients of each tier, such as strong:16,moderate:16,weak:96. 7:96 removes seven blocks,
+        0.3:96 as many as a capacity of 0.3 requires; with sub-models, 1/2:96 keeps half of the
+        channels.
+      only_tiers: Tiers whose clients take part, such as strong; all by default.
+      capacities: Sub-models: rates of which each selected client draws one every round, such as
+        1/4, 1/2:0.2,1/16:0.8 or feddse, in place of tiers.
+      target_accuracy: Report the rounds to this test accuracy; 0: none.
       eval_every: Rounds between evaluations.
-      train_examples: How many random training examples are dealt out; None for all.
+      train_examples: Deal out this many random training examples; all by default.
       source: Where in which paper these numbers stand, and which of them do not.
     """
 

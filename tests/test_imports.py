@@ -1,4 +1,4 @@
-"""Which package may import which: the rule of docs/architecture.md, read from the files."""
+"""Which package may import which: the rule of docs/concepts.md, read from the files."""
 
 import ast
 import collections

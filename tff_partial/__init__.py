@@ -1,5 +1,24 @@
-"""Federated learning where clients train a part of the model, on TensorFlow Federated."""
+"""Federated learning where clients train a part of the model, on TensorFlow Federated.
 
+    import tff_partial
+
+    result = tff_partial.run(task="imdb", algo="embracing", rounds=30)
+
+| name | what it is |
+|---|---|
+| `run` | A whole run, as `run_experiment.py` does it: settings in, results out. |
+| `simulate` | The rounds of a process on arrays of your own. |
+| `Model`, `ModelSpec` | A model: how a Keras Sequential of blocks is made, its input and loss. |
+| `LocalTraining` | How a client trains. |
+| `clients` | Clients' arrays as a process receives them. |
+| `algorithms` | A module for each algorithm: `algorithms.fedavg.build(model, params)`. |
+
+Importing this package imports neither TensorFlow nor TFF; using these names does.
+"""
+
+from __future__ import annotations
+
+import importlib
 import os
 
 # TensorFlow uses oneDNN of its own accord only on some Intel processors; on others its
@@ -7,3 +26,26 @@ import os
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 __version__ = "0.1.0"
+_PLACES = {
+    "run": "experiments.run:run",
+    "simulate": "experiments.simulation:simulate",
+    "Model": "core.model:ModelSpec",
+    "ModelSpec": "core.model:ModelSpec",
+    "LocalTraining": "core.local_training:LocalTraining",
+    "clients": "core.client_data:create_records",
+}
+__all__ = [*_PLACES, "algorithms"]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is used."""
+    if name == "algorithms":
+        return importlib.import_module("tff_partial.algorithms")
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _PLACES[name].partition(":")
+    return getattr(importlib.import_module(f"tff_partial.{module}"), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

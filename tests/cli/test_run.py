@@ -14,7 +14,7 @@ import portpicker
 import pytest
 
 from tff_partial.cli import run as run_experiment
-from tff_partial.experiments import config as experiment
+from tff_partial.experiments import components, config
 from tff_partial.runtime.workers import process as worker_process
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -406,9 +406,9 @@ def test_saved_weights_of_static_batch_norm_are_those_that_were_evaluated(tmp_pa
     args += ["--local_steps=3", "--rounds=2", f"--output_dir={tmp_path}"]
     assert run_experiment.main([*args]) == 0
     settings = {"model": "four_conv_cnn", "width": 0.05, "clients": 6, "clients_per_round": 2}
-    task = experiment.create("mnist", "fedavg", normalization="static", overrides=settings)
-    data = experiment.load_data(task, "embedded", None, log=lambda line: None)
-    model = experiment.create_model(task, data).instantiate()
+    task = config.create("mnist", "fedavg", normalization="static", **settings)
+    data = components.load_data(task, "embedded", None, log=lambda line: None)
+    model = components.create_model(task, data).instantiate()
     with np.load(tmp_path / "weights.npz") as arrays:
         for variable, name in zip([*model.trainable, *model.statistics], arrays):
             variable.assign(arrays[name])

@@ -11,7 +11,7 @@ from tests import tiny
 from tff_partial.cli import run as run_experiment
 from tff_partial.core import evaluation, objectives
 from tff_partial.core import model as model_spec
-from tff_partial.experiments import config
+from tff_partial.experiments import components, config
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(40, 9)).astype(np.float32)
@@ -62,7 +62,7 @@ def test_the_specs_loss_is_the_one_that_is_evaluated():
 def test_every_task_hands_its_loss_and_metrics_to_the_model():
     for task in tasks.TASKS.values():
         created = config.create(task.name, "fedavg")
-        model = config.create_model(created, config.load_data(created, "embedded", None))
+        model = components.create_model(created, components.load_data(created, "embedded", None))
         assert (model.loss, model.metrics) == (task.loss, task.metrics)
 
 

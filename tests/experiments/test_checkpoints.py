@@ -14,7 +14,7 @@ from tests import tiny
 from tests.experiments.test_client_store import Data, evaluate
 from tff_partial.core import evaluation
 from tff_partial.core.local_training import LocalTraining
-from tff_partial.experiments import checkpoints, client_store, divergence
+from tff_partial.experiments import callbacks, checkpoints, client_store, divergence, participation
 from tff_partial.experiments import loop as training
 from tff_partial.results import metrics
 
@@ -147,9 +147,9 @@ def process():
     return tiny.build("scaffold", LOCAL, population=5)
 
 
-def run(process, folder, rounds=6, **options):
-    plan = training.Plan(rounds, 2, checkpoint_every=2)
-    return tiny.flat(training.train(process, Data(5), evaluate, plan, str(folder), **options))
+def run(process, folder, rounds=6, **others):
+    options = training.LoopOptions(rounds, 2, checkpoint_every=2)
+    return tiny.flat(training.train(process, Data(5), evaluate, options, str(folder), **others))
 
 
 def without_seconds(folder):
@@ -175,12 +175,30 @@ def test_a_run_with_a_damaged_checkpoint_resumes_bit_for_bit(process, whole, tmp
     shutil.copytree(folder, tmp_path / "run")
     path = tmp_path / "run" / "checkpoints" / "round_4.npz"
     path.write_bytes(path.read_bytes()[:1000])
-    done = []
-    found = run(process, tmp_path / "run", on_round=lambda n, row: done.append(n))
-    assert done == [2, 3, 4, 5, 6]
+    watching = Watching()
+    found = run(process, tmp_path / "run", callbacks=[watching])
+    assert watching.done == [2, 3, 4, 5, 6]
+    assert watching.has_ended
     assert str(path) in capsys.readouterr().err
     assert equal(found, expected)
     assert without_seconds(tmp_path / "run") == rows
+
+
+class Watching(callbacks.Callback):
+    """Notes what it is told of."""
+
+    def __init__(self):
+        self.done, self.rows, self.has_ended = [], [], False
+
+    def on_start(self, done):
+        self.done.append(done)
+
+    def on_round(self, done, row):
+        self.done.append(done)
+        self.rows.append(row)
+
+    def on_end(self):
+        self.has_ended = True
 
 
 def half_of_the_rows(folder):
@@ -253,10 +271,10 @@ class Diverging:
         return evaluation.Evaluation(float("nan") if self.count > 2 else 1.0, {"accuracy": 0.5})
 
 
-def diverge(process, folder, test=evaluate, **options):
-    plan = training.Plan(6, 2, checkpoint_every=5, **options)
+def diverge(process, folder, test=evaluate, **others):
+    options = training.LoopOptions(6, 2, checkpoint_every=5)
     with pytest.raises(divergence.DivergedError) as caught:
-        training.train(process, Data(5), test, plan, str(folder))
+        training.train(process, Data(5), test, options, str(folder), **others)
     return caught.value
 
 
@@ -266,11 +284,14 @@ def diverge(process, folder, test=evaluate, **options):
 def test_divergence_is_an_error_that_keeps_the_last_finite_state(name, params, tmp_path):
     local = LocalTraining(steps=3, batch_size=4, learning_rate="0.1,2:1e30")
     process = tiny.build(name, local, population=5, **params)
-    error = diverge(process, tmp_path)
+    watching = Watching()
+    error = diverge(process, tmp_path, callbacks=[watching])
     assert error.round_num == 3
+    assert watching.done == [0, 1, 2, 3]
+    assert watching.has_ended
     assert "diverged in round 3: train_loss=" in str(error)
     assert "--learning_rate" in str(error)
-    cohort = training.sample_clients(5, 2, 2, 0).tolist()
+    cohort = participation.sample_clients(5, 2, 2, 0).tolist()
     assert f"of cohort {cohort[0]}, {cohort[1]};" in str(error)
     for client in cohort:
         assert str(client) in str(error).split("clients ")[1].split(" of cohort")[0]
@@ -299,9 +320,9 @@ def test_only_the_clients_that_diverged_are_named(name, params, tmp_path):
             return (x * np.float32(1e30) if client == 3 else x), y
 
     process = tiny.build(name, LOCAL, population=5, **params)
-    plan = training.Plan(9, 4)
+    options = training.LoopOptions(9, 4)
     with pytest.raises(divergence.DivergedError, match="clients 3 of cohort"):
-        training.train(process, OneIsHuge(5), evaluate, plan, str(tmp_path))
+        training.train(process, OneIsHuge(5), evaluate, options, str(tmp_path))
 
 
 def test_a_test_loss_that_is_not_finite_is_divergence(process, tmp_path):
@@ -311,9 +332,14 @@ def test_a_test_loss_that_is_not_finite_is_divergence(process, tmp_path):
 def test_a_tier_without_clients_has_an_empty_cell(tmp_path):
     local = LocalTraining(steps=2, batch_size=4)
     process = tiny.build("fedpmt", local, tiers=("strong", "1"))
-    plan = training.Plan(2, 2)
+    options = training.LoopOptions(2, 2)
     training.train(
-        process, Data(4), evaluate, plan, str(tmp_path), tier_of=lambda client, round_num: round_num
+        process,
+        Data(4),
+        evaluate,
+        options,
+        str(tmp_path),
+        tier_of=lambda client, round_num: round_num,
     )
     rows = metrics.read(str(tmp_path))
     assert [row["train_accuracy_1"] is None for row in rows] == [True, False]
@@ -337,7 +363,8 @@ def test_training_runs_inside_an_event_loop_as_in_a_notebook(name, tmp_path):
 def test_tensorboard_has_what_metrics_csv_has(tmp_path):
     from tensorboard.backend.event_processing import event_accumulator
 
-    run(tiny.build("fedavg", LocalTraining(steps=2, batch_size=4)), tmp_path, rounds=3)
+    process = tiny.build("fedavg", LocalTraining(steps=2, batch_size=4))
+    run(process, tmp_path, rounds=3, callbacks=[callbacks.TensorBoard(str(tmp_path))])
     [path] = (tmp_path / "tensorboard").iterdir()
     gc.collect()  # closes the writer
     events = event_accumulator.EventAccumulator(str(path), {"tensors": 0}).Reload()

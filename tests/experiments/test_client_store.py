@@ -195,8 +195,8 @@ class DyingDisk:
 
 
 def run(process, folder, cache=None):
-    plan = loop.Plan(4, 2, checkpoint_every=2, client_state_cache=cache)
-    weights = loop.train(process, Data(5), evaluate, plan, str(folder))
+    options = loop.LoopOptions(4, 2, checkpoint_every=2, client_state_cache=cache)
+    weights = loop.train(process, Data(5), evaluate, options, str(folder))
     rows = (folder / "metrics.csv").read_text().splitlines()
     seconds = rows[0].split(",").index("seconds")
     return tiny.flat(weights), [r.split(",")[:seconds] + r.split(",")[seconds + 1 :] for r in rows]
@@ -238,8 +238,8 @@ def test_a_million_clients_cost_what_those_who_took_part_cost(tmp_path):
     for name in ("fedumf", "scaffold"):
         process = tiny.build(name, local, population=1_000_000)
         data = Data(1_000_000)
-        plan = loop.Plan(rounds=6, clients_per_round=10, checkpoint_every=3)
-        loop.train(process, data, evaluate, plan, str(tmp_path / name))
+        options = loop.LoopOptions(rounds=6, clients_per_round=10, checkpoint_every=3)
+        loop.train(process, data, evaluate, options, str(tmp_path / name))
         assert len(data.asked) <= 70 + 1
         # FedUMF keeps what it may still fuse, for both checkpoints; SCAFFOLD everybody's variate.
         wanted = 20 if name == "fedumf" else 60
@@ -256,8 +256,8 @@ def test_cohorts_of_fedumf_have_few_sizes(tmp_path):
         return original(state, clients, records)
 
     process.next = next_fn
-    plan = loop.Plan(rounds=12, clients_per_round=2)
-    loop.train(process, Data(5), evaluate, plan, str(tmp_path))
+    options = loop.LoopOptions(rounds=12, clients_per_round=2)
+    loop.train(process, Data(5), evaluate, options, str(tmp_path))
     assert sizes <= {2, 4}
 
 

@@ -6,7 +6,7 @@ import pytest
 import models
 import tasks
 from tff_partial.algorithms import registry
-from tff_partial.experiments import config
+from tff_partial.experiments import components, config
 
 
 @pytest.mark.parametrize("algo", sorted(registry.ALGORITHMS))
@@ -21,24 +21,22 @@ def test_every_preset_of_every_task_is_valid(name, algo):
 
 
 def test_overrides_replace_the_presets_local_work():
-    by_steps = config.create("mnist", "fedavg", overrides={"local_steps": 3})
+    by_steps = config.create("mnist", "fedavg", local_steps=3)
     assert (by_steps.settings.local_steps, by_steps.settings.local_epochs) == (3, None)
-    by_epochs = config.create("cifar10", "fedavg", overrides={"local_epochs": 2})
+    by_epochs = config.create("cifar10", "fedavg", local_epochs=2)
     assert (by_epochs.settings.local_steps, by_epochs.settings.local_epochs) == (None, 2)
 
 
 def test_settings_reach_local_training():
-    created = config.create(
-        "mnist", "fedavg", overrides={"learning_rate": "0.3", "momentum": 0.7, "batch_size": 9}
-    )
+    created = config.create("mnist", "fedavg", learning_rate="0.3", momentum=0.7, batch_size=9)
     local = config.create_params(created).local
     assert float(local.schedule()(5)) == pytest.approx(0.3)
     assert (local.momentum, local.batch_size) == (0.7, 9)
 
 
 def test_identity_names_the_data_and_the_hyperparameters():
-    created = config.create("mnist", "fedavg", params={"weighting": "uniform"})
-    data = config.load_data(created, "embedded", None)
+    created = config.create("mnist", "fedavg", fedavg_weighting="uniform")
+    data = components.load_data(created, "embedded", None)
     identity = created.identity(data)
     assert identity["fedavg_weighting"] == "uniform"
     assert identity["data"] == data.description
@@ -53,7 +51,7 @@ def test_averaging_has_an_interval_on_every_task(task, algo):
     assert params.interval() == created.settings.local_steps >= 1
     assert params.period() in (0, 1, 10)
     with pytest.raises(ValueError, match="Received: epochs=2"):
-        config.create(task, algo, overrides={"local_epochs": 2})
+        config.create(task, algo, local_epochs=2)
 
 
 @pytest.mark.parametrize(
@@ -62,12 +60,12 @@ def test_averaging_has_an_interval_on_every_task(task, algo):
 )
 def test_an_algorithms_own_defaults_apply_where_nobody_decides(algo, normalization, clip_norm):
     changes = {"model": "resnet20"}
-    created = config.create("cifar10", algo, overrides=changes)
+    created = config.create("cifar10", algo, **changes)
     assert (created.normalization, created.settings.clip_norm) == (normalization, clip_norm)
     changes["clip_norm"] = 3.0
-    chosen = config.create("cifar10", algo, normalization="group", overrides=changes)
+    chosen = config.create("cifar10", algo, normalization="group", **changes)
     assert (chosen.normalization, chosen.settings.clip_norm) == ("group", 3.0)
-    plain = config.create("mnist", algo, overrides={"model": "mlp_200"})
+    plain = config.create("mnist", algo, model="mlp_200")
     assert plain.normalization is None  # the model has none
 
 

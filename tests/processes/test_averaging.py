@@ -16,7 +16,7 @@ from tff_partial import tiers
 from tff_partial.algorithms import registry
 from tff_partial.core import model as model_spec
 from tff_partial.core.local_training import LocalTraining
-from tff_partial.experiments import loop
+from tff_partial.experiments import callbacks, loop, participation
 from tff_partial.processes import parameter_subsets
 
 TAU = 3
@@ -103,6 +103,30 @@ def test_equals_numpy(name, params, weighting, in_steps):
         assert float(running.metrics[-1]["discrepancy"]) > 1e-4
 
 
+def test_in_steps_clients_may_come_back_in_another_order(monkeypatch):
+    """As from several workers: states and data stay together, and `next` is left alone."""
+    data, process = tiny.client_data(SIZES), tiny.build("partial_averaging", local())
+    expected = tiny.Rounds(process, data)
+    in_steps = process.in_steps()
+    for name in ("advance", "finish"):
+        computation = getattr(process._steps, name)
+        monkeypatch.setattr(
+            process._steps, name, lambda *args, c=computation: reverse_last(c(*args))
+        )
+    running = tiny.Rounds(in_steps, data)
+    for _ in range(2):
+        running.next()
+        expected.next()
+    for client in range(3):
+        for a, b in zip(tiny.flat(running.kept(client)), tiny.flat(expected.kept(client))):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def reverse_last(results):
+    *others, clients = results
+    return (*others, clients[::-1])
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_equals_numpy_with_a_rate_that_warms_up_and_changes_within_a_round(name):
     data, learning = tiny.client_data(SIZES), local(learning_rate="0.3~2,1.4:0.1", momentum=0.0)
@@ -144,10 +168,10 @@ def test_other_clients_become_active(name, reset_momentum, design, tmp_path):
         reset_momentum=reset_momentum,
     )
     initial = tiny.flat(process.get_model_weights(process.initialize()))
-    plan = loop.Plan(rounds=6, clients_per_round=2, seed=0)
-    active = [loop.sample_clients(4, 2, period, 0).tolist() for period in range(3)]
+    options = loop.LoopOptions(rounds=6, clients_per_round=2, seed=0)
+    active = [participation.sample_clients(4, 2, period, 0).tolist() for period in range(3)]
     assert len({tuple(ids) for ids in active}) > 1
-    found = loop.train(process, data, evaluate, plan, str(tmp_path))
+    found = loop.train(process, data, evaluate, options, str(tmp_path))
     wanted = reference.run(
         initial,
         arrays,
@@ -179,16 +203,17 @@ def test_who_is_late_when_becoming_active_still_takes_over(tmp_path):
     process = tiny.build(
         "partial_averaging", local(), population=4, active=2, rounds_active=2, design=2
     )
-    old, new = (loop.sample_clients(4, 2, period, 0).tolist() for period in range(2))
+    old, new = (participation.sample_clients(4, 2, period, 0).tolist() for period in range(2))
     slot = next(s for s in range(2) if new[s] not in old)
 
-    def account(ids, round_num):
-        return [i for i in ids if round_num < 2 or i != new[slot]], {}
+    class Late(callbacks.Callback):
+        def on_cohort(self, round_num, clients):
+            return [i for i in clients if round_num < 2 or i != new[slot]]
 
     for rounds in (2, 3):
-        plan = loop.Plan(rounds=rounds, clients_per_round=2, seed=0)
+        options = loop.LoopOptions(rounds=rounds, clients_per_round=2, seed=0)
         folder = str(tmp_path / str(rounds))
-        loop.train(process, Data(4), evaluate, plan, folder, account=account)
+        loop.train(process, Data(4), evaluate, options, folder, callbacks=[Late()])
     predecessor, late = kept_by(tmp_path / "2", old[slot]), kept_by(tmp_path / "3", new[slot])
     initial = process.initial_client_state()["parameters"]
     assert not np.allclose(late["parameters"], initial, atol=1e-3)
@@ -204,15 +229,16 @@ def test_a_round_that_fails_hands_nothing_over(tmp_path):
         params = {"population": 4, "active": 2, "rounds_active": 2, "design": 2}
         return tiny.build("partial_averaging", local(), **params)
 
-    old, new = (loop.sample_clients(4, 2, period, 0).tolist() for period in range(2))
+    old, new = (participation.sample_clients(4, 2, period, 0).tolist() for period in range(2))
     late = next(i for i in old if i not in new)
 
-    def account(ids, round_num):
-        return [i for i in ids if round_num != 1 or i != late], {}
+    class Late(callbacks.Callback):
+        def on_cohort(self, round_num, clients):
+            return [i for i in clients if round_num != 1 or i != late]
 
-    plan = loop.Plan(rounds=4, clients_per_round=2, seed=0)
-    run = functools.partial(loop.train, data=Data(4), evaluate=evaluate, plan=plan)
-    wanted = run(create(), output_dir=str(tmp_path / "whole"), account=account)
+    options = loop.LoopOptions(rounds=4, clients_per_round=2, seed=0)
+    run = functools.partial(loop.train, data=Data(4), evaluate=evaluate, options=options)
+    wanted = run(create(), output_dir=str(tmp_path / "whole"), callbacks=[Late()])
     process = create()
     succeeds = process.next
 
@@ -223,8 +249,8 @@ def test_a_round_that_fails_hands_nothing_over(tmp_path):
 
     process.next = fails
     with pytest.raises(RuntimeError, match="lost"):
-        run(process, output_dir=str(tmp_path / "failed"), account=account)
-    found = run(create(), output_dir=str(tmp_path / "failed"), account=account)
+        run(process, output_dir=str(tmp_path / "failed"), callbacks=[Late()])
+    found = run(create(), output_dir=str(tmp_path / "failed"), callbacks=[Late()])
     for a, b in zip(tiny.flat(found), tiny.flat(wanted)):
         np.testing.assert_array_equal(a, b)
 
@@ -247,8 +273,8 @@ def test_vrl_sgd_differs_from_periodic_averaging_where_clients_change(tmp_path):
     found = {}
     for name in ("vrl_sgd", "periodic_averaging"):
         process = tiny.build(name, local(), population=4, active=2)
-        plan = loop.Plan(rounds=5, clients_per_round=2, seed=0)
-        weights = loop.train(process, Data(4), evaluate, plan, str(tmp_path / name))
+        options = loop.LoopOptions(rounds=5, clients_per_round=2, seed=0)
+        weights = loop.train(process, Data(4), evaluate, options, str(tmp_path / name))
         found[name] = np.concatenate([w.reshape(-1) for w in tiny.flat(weights)])
     assert np.abs(found["vrl_sgd"] - found["periodic_averaging"]).max() > 1e-3
 

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 import tasks
 from tff_partial import tiers
 from tff_partial.cli import run as run_experiment
+from tff_partial.cli import similarity
 from tff_partial.core import schedules
 from tff_partial.experiments import config
+from tff_partial.experiments import flags as run_flags
 from tff_partial.recipes import catalog, exact, schema
 from tff_partial.recipes import plan as recipe_plan
 from tff_partial.recipes import scale as recipe_scale
@@ -32,9 +34,16 @@ TRAINED = [name for name in ALL if catalog.load(name).kind != "exact"]
 
 
 def plan(name, scale=1.0, only="", seeds=1, **given):
-    return recipe_plan.create(
-        recipe_plan.Options(name, scale, only, seeds, given), run_experiment.build
-    )
+    return recipe_plan.create(recipe_plan.Options(name, scale, only, seeds, given))
+
+
+def parsed(arguments):
+    """The experiment that a run's own process makes of its flags."""
+    values = flags.FlagValues()
+    run_experiment.define_flags(values)
+    values(arguments)
+    settings = run_experiment.settings_of(values)
+    return config.create(**{n: v for n, v in settings.items() if n in run_flags.DECIDING})
 
 
 def test_every_table_has_its_recipe_and_every_recipe_is_listed():
@@ -74,14 +83,15 @@ def test_every_run_builds_and_its_flags_say_all_of_it(name, scale, data):
     found = plan(name, scale, data=data)
     assert [run.row for run in found.runs] == list(catalog.load(name).rows)
     for run in found.runs:
-        texts = recipe_plan.texts({**run.row.settings, "preset": "paper"})
-        paper = run_experiment.build(texts)
+        paper = config.create(**{**run.row.settings, "preset": "paper"})
         wanted = recipe_scale.scaled(paper.settings, scale, {}, data == "embedded")
         built = dataclasses.asdict(run.experiment.settings)
         for field, value in dataclasses.asdict(wanted).items():
             assert field == "source" or built[field] == value, (run.row.id, field)
         assert run.experiment.algo == paper.algo
         assert run.experiment.params == paper.params
+        if run.figure is None:
+            assert parsed(run.arguments) == run.experiment
 
 
 @pytest.mark.parametrize("name", ["fedumf/tableA1", "fedumf/tableA2"])
@@ -124,10 +134,11 @@ def test_analyses_are_what_their_command_makes_of_the_flags(name, scale, data):
     for run in plan(name, scale, data=data).runs:
         flag, module, *words = run.arguments
         assert (flag, module) == ("-m", "tff_partial.similarity")
-        built = study.create_experiment(study.parse(words)).settings
+        flags = vars(similarity.parse(words))
+        built = study.create_experiment(2, **{n: flags[n] for n in study.SETTINGS}).settings
         wanted = run.experiment.settings
         # It measures as often as it says itself, and knows no targets.
-        for field in {*recipe_plan.SETTINGS} - {"eval_every", "target_accuracy"}:
+        for field in {*run_flags.SETTINGS} - {"eval_every", "target_accuracy"}:
             assert getattr(built, field) == getattr(wanted, field), field
         assert wanted.rounds == (100 if scale == 1 else 10)
 
@@ -315,7 +326,7 @@ def test_what_the_user_gives_is_followed(clients, rounds, scale):
 
 def test_only_tiers_and_all_of_them_shrink_together():
     row = next(row for row in catalog.load("embracing/table2").rows if row.id == "weak32-embracing")
-    paper = run_experiment.build(recipe_plan.texts({**row.settings, "preset": "paper"})).settings
+    paper = config.create(**{**row.settings, "preset": "paper"}).settings
     assert (paper.only_tiers, paper.clients_per_round) == ("strong,weak", 48)
     small = recipe_scale.scaled(paper, 0.1, {})
     assert small.tiers == "strong:5,weak:10,moderate:25"

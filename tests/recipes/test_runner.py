@@ -11,6 +11,7 @@ import time
 import types
 
 import pytest
+from absl import flags
 
 import tasks
 from tff_partial.cli import run as run_experiment
@@ -82,10 +83,10 @@ def test_rows_that_diverge_are_marked_and_not_run_again(tmp_path, capsys, monkey
     plan = types.SimpleNamespace(
         recipe=recipe, runs=runs, rows=[run.row for run in runs], folder=tmp_path, document={}
     )
-    monkeypatch.setattr(recipe_plan, "create", lambda options, build: plan)
+    monkeypatch.setattr(recipe_plan, "create", lambda options: plan)
     monkeypatch.setattr(runner.document, "write", lambda folder, document: None)
     for _ in range(2):
-        assert runner.main(types.SimpleNamespace(given={}), build=None) == 1
+        assert runner.main(types.SimpleNamespace(given={})) == 1
         captured = capsys.readouterr()
         lines = captured.out.splitlines()
         assert lines[-2].split() == ["a", *["diverged", "in", "round", "2"], "1"]
@@ -158,7 +159,7 @@ def test_analyses_count_the_rounds_of_every_scheme_and_print_what_they_found(tmp
     options = recipe_plan.Options(
         "embracing/figure3", 0.1, given={"data": "embedded", "output_dir": str(tmp_path)}
     )
-    plan = recipe_plan.create(options, run_experiment.build)
+    plan = recipe_plan.create(options)
     [run] = plan.runs
     assert (run.rounds, run.total_rounds) == (10, 30)
     for scheme, rounds in (("second_half", 10), ("channel", 4)):
@@ -269,11 +270,11 @@ def test_rows_of_several_starts_are_merged_and_other_settings_refused(tiny, tmp_
     path = tmp_path / "out" / "own" / "tiny" / "scale-0.013" / "recipe.json"
 
     def create(*more):
-        values = run_experiment.flags.FlagValues()
+        values = flags.FlagValues()
         run_experiment.define_flags(values)
         values(["run", *tiny, *more])
         options = run_experiment.recipe_options(values)
-        found = recipe_plan.create(options, run_experiment.build)
+        found = recipe_plan.create(options)
         runner.document.write(found.folder, found.document)
         return [row["id"] for row in json.loads(path.read_text())["rows"]]
 

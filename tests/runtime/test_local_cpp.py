@@ -20,7 +20,7 @@ import tensorflow_federated as tff
 from tests import stock
 from tff_partial import runtime
 from tff_partial.cli import run as run_experiment
-from tff_partial.experiments import loop
+from tff_partial.experiments import participation
 from tff_partial.results import metrics
 from tff_partial.runtime.workers import client, contact, local_cpp, process
 
@@ -155,7 +155,7 @@ def test_a_run_whose_worker_is_killed_ends_in_one_line_and_can_be_resumed(
         error = [line for line in capfd.readouterr().err.splitlines() if "error" in line]
         assert len(error) == 1, error
         assert error[0].startswith("error: the TFF worker, process ")
-        assert error[0].endswith(f"start again with --output_dir={folder} to go on")
+        assert error[0].endswith(f"start again with --output_dir={folder} to resume")
         assert [row["round"] for row in metrics.read(str(folder))] == [1, 2]
         monkeypatch.undo()
         for name in ("killed", "whole"):
@@ -176,8 +176,8 @@ def kill_before_round_3(monkeypatch):
             workers[0].kill()
         return stock_sample(population, cohort, round_num, seed)
 
-    stock_sample = loop.sample_clients
-    monkeypatch.setattr(loop, "sample_clients", sample)
+    stock_sample = participation.sample_clients
+    monkeypatch.setattr(participation, "sample_clients", sample)
 
 
 def test_a_worker_that_computes_for_long_still_answers(monkeypatch):

@@ -7,8 +7,9 @@ import os
 import numpy as np
 import pytest
 
-from tff_partial.experiments import loop
+from tff_partial.cli import similarity
 from tff_partial.similarity import comparison, schemes, study, tables
+from tff_partial.system import interrupts
 
 SMALL = [
     "--task=mnist",
@@ -45,7 +46,7 @@ def leftovers(folder):
 @pytest.fixture(scope="module")
 def figure1(tmp_path_factory, default_runtime):
     folder = tmp_path_factory.mktemp("similarity") / "figure1"
-    assert study.main([*SMALL, "--figure=1", f"--output_dir={folder}"]) == 0
+    assert similarity.main([*SMALL, "--figure=1", f"--output_dir={folder}"]) == 0
     return folder
 
 
@@ -69,7 +70,7 @@ def test_a_finished_run_is_not_repeated(figure1, monkeypatch, capsys):
     before = (figure1 / "similarity.csv").read_bytes()
     os.remove(figure1 / "similarity.csv")
     monkeypatch.setattr(comparison.Comparison, "columns", None)
-    assert study.main([*SMALL, "--figure=1", f"--output_dir={figure1}"]) == 0
+    assert similarity.main([*SMALL, "--figure=1", f"--output_dir={figure1}"]) == 0
     assert (figure1 / "similarity.csv").read_bytes() == before
     table = capsys.readouterr().out.splitlines()
     assert table[0] == "| block | 4 steps | 6 steps |"
@@ -77,25 +78,25 @@ def test_a_finished_run_is_not_repeated(figure1, monkeypatch, capsys):
 
 
 def test_a_run_that_was_stopped_goes_on(figure1, tmp_path, monkeypatch, capsys):
-    sent = loop._StopSignals.__enter__
+    sent = interrupts.StopSignals.__enter__
 
     def stopped(self):
         sent(self)
-        self.signal = 15
+        self.received = 15
         return self
 
     flags = [*SMALL, "--figure=1", f"--output_dir={tmp_path}/run"]
     with monkeypatch.context() as patch:
-        patch.setattr(loop._StopSignals, "__enter__", stopped)
-        assert study.main(flags) == 128 + 15
+        patch.setattr(interrupts.StopSignals, "__enter__", stopped)
+        assert similarity.main(flags) == 128 + 15
     assert "stopped after round 1; start again" in capsys.readouterr().err
     assert not (tmp_path / "run" / "similarity.csv").exists()
-    assert study.main(flags) == 0
+    assert similarity.main(flags) == 0
     assert rows(tmp_path / "run") == rows(figure1)
 
 
 def test_figure_3(tmp_path, capsys):
-    assert study.main([*SMALL, "--figure=3", f"--output_dir={tmp_path}/run"]) == 0
+    assert similarity.main([*SMALL, "--figure=3", f"--output_dir={tmp_path}/run"]) == 0
     folder = tmp_path / "run"
     # The first of three blocks is the first half: the same on every client.
     np.testing.assert_allclose(maxima(folder, "first_half")[:, 0], 1, atol=1e-6)
@@ -110,13 +111,13 @@ def test_figure_3(tmp_path, capsys):
 
 def test_clients_that_hardly_train_stay_alike(tmp_path):
     flags = [*SMALL, "--figure=1", "--learning_rate=1e-9", f"--output_dir={tmp_path}/run"]
-    assert study.main(flags) == 0
+    assert similarity.main(flags) == 0
     np.testing.assert_allclose(maxima(tmp_path / "run", "none"), 1, atol=1e-4)
 
 
 def test_models_that_diverge_are_reported(tmp_path, capsys):
     flags = [*SMALL, "--figure=1", "--learning_rate=1e30", f"--output_dir={tmp_path}/run"]
-    assert study.main(flags) == 0
+    assert similarity.main(flags) == 0
     assert "diverged were left out: at times only 0 were compared" in capsys.readouterr().err
     assert {row["maximum"] for row in rows(tmp_path / "run")} == {"nan"}
 
@@ -141,7 +142,7 @@ def test_models_that_diverge_are_reported(tmp_path, capsys):
         (["--batches=0"], "batches must be positive"),
         (["--examples=8"], "examples must be more than 8"),
         (["--examples=401"], "held-out examples"),
-        (["--seed=-1"], "seed must not be negative"),
+        (["--seed=-1"], "seed must be at least 0"),
         (["--data=lost"], "data must be one of"),
         (["--preset=paper"], "must be one of"),
         (["--preset=paper", "--task=cifar10", "--model=resnet20"], "real data"),
@@ -149,7 +150,7 @@ def test_models_that_diverge_are_reported(tmp_path, capsys):
 )
 def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, capsys, flags, message):
     folder = tmp_path / "run"
-    assert study.main([*SMALL, *flags, f"--output_dir={folder}"]) == 2
+    assert similarity.main([*SMALL, *flags, f"--output_dir={folder}"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ")
     assert message in line
@@ -159,18 +160,17 @@ def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, capsys, flags, messa
 
 def test_a_folder_with_other_settings_is_refused(figure1, capsys):
     before = sorted(os.listdir(figure1))
-    assert study.main([*SMALL, "--figure=1", "--seed=5", f"--output_dir={figure1}"]) == 2
+    assert similarity.main([*SMALL, "--figure=1", "--seed=5", f"--output_dir={figure1}"]) == 2
     assert "seed=0 there, 5 now" in capsys.readouterr().err
     assert sorted(os.listdir(figure1)) == before
 
 
 def test_the_paper_s_settings():
-    flags = study.parse(["--preset=paper", "--figure=3"])
-    settings = study.create_experiment(flags).settings
+    settings = study.create_experiment(2, task="cifar10", preset="paper").settings
     assert (settings.model, settings.partition) == ("resnet20", "dirichlet:0.1")
     assert (settings.clients, settings.clients_per_round) == (128, 128)
     assert settings.rounds * settings.local_steps == 1000
-    assert set(study.FIGURES[3]) < set(schemes.SCHEMES)
+    assert set(schemes.FIGURES[3]) < set(schemes.SCHEMES)
 
 
 def test_the_table_of_figure_1_ends_with_the_last_time():

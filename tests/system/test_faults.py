@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.test_run import SMALL, without_seconds
 from tff_partial.cli import run as run_experiment
+from tff_partial.experiments import callbacks
 from tff_partial.results import folder as results
 from tff_partial.system import folder_lock, scratch_folders
 
@@ -54,14 +55,14 @@ def small_disk(tmp_path):
 
 def after_round(monkeypatch, wanted, action):
     """Has something happen when so many rounds are done."""
-    original = run_experiment.ProgressBar.on_round
+    original = callbacks.ProgressBar.on_round
 
     def on_round(self, done, row):
         if done == wanted:
             action()
         original(self, done, row)
 
-    monkeypatch.setattr(run_experiment.ProgressBar, "on_round", on_round)
+    monkeypatch.setattr(callbacks.ProgressBar, "on_round", on_round)
 
 
 def fill(path):

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
-import re
-import typing
-from typing import Any, Callable, ClassVar, Generic, NamedTuple, Optional, Protocol, TypeVar, Union
+from typing import Any, Callable, ClassVar, Generic, Optional, Protocol, TypeVar, Union
 
 from tff_partial import costs
+from tff_partial.core.fields import Field, fields_of
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.processes.stateful import StatefulProcess
 from tff_partial.tiers import Tier
-
-_FLAG_TYPES = (bool, int, float, str)
 
 
 class HasLocalTraining(Protocol):
@@ -34,21 +30,6 @@ class HasLocalTraining(Protocol):
 
 
 Params = TypeVar("Params", bound=HasLocalTraining)
-
-
-class Hyperparameter(NamedTuple):
-    """A field of `Params` that is a flag: its type, its default and its documentation."""
-
-    name: str
-    type: type
-    default: object
-    doc: str
-
-    @property
-    def help(self) -> str:
-        """Its line of --help."""
-        default = "none" if self.default in (None, "") else self.default
-        return f"{self.doc} Default: {default}."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,49 +92,15 @@ class Algorithm(Generic[Params]):
         _ = self.hyperparameters  # checks them
 
     @functools.cached_property
-    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+    def hyperparameters(self) -> tuple[Field, ...]:
         """The fields of `params` that are flags.
 
         Raises:
           ValueError: If one has a type that no flag has, or is not described.
         """
-        types, docs = typing.get_type_hints(self.params), _documented(self.params)
-        found = []
-        for field in dataclasses.fields(self.params):
-            if field.name == "local" or field.name in self.needs:
-                continue
-            kind = _plain_type(types[field.name])
-            if kind not in _FLAG_TYPES:
-                raise ValueError(
-                    "a hyperparameter that is not in needs must be one of "
-                    f"{[t.__name__ for t in _FLAG_TYPES]}. "
-                    f"Received: {self.name}.{field.name} of type {kind}"
-                )
-            if field.name not in docs:
-                raise ValueError(
-                    f"the hyperparameters of {self.name} must describe {field.name} below "
-                    f"'Attributes:' of their docstring. Received: {sorted(docs)}"
-                )
-            found.append(Hyperparameter(field.name, kind, field.default, docs[field.name]))
-        return tuple(found)
+        return fields_of(self.params, without=("local", *self.needs))
 
 
 def whole_model_cost(model: ModelSpec, params: HasLocalTraining, tier: Tier) -> costs.ClientCost:
     """Return what a round costs a client that trains the whole model and sends nothing else."""
     return costs.whole(model, params.local.batch_size)
-
-
-def _plain_type(hint: Any) -> type:
-    """Optional[float] -> float."""
-    inner = [arg for arg in typing.get_args(hint) if arg is not type(None)]
-    return inner[0] if typing.get_origin(hint) is Union else hint
-
-
-def _documented(params: type) -> dict[str, str]:
-    """Return what the docstrings of a dataclass and its bases say of its fields, by name."""
-    found: dict[str, str] = {}
-    for base in reversed(params.__mro__):
-        _, _, section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")
-        for name, text in re.findall(r"^  (\w+): (.*(?:\n    .*)*)", section, re.MULTILINE):
-            found[name] = " ".join(text.split())
-    return found

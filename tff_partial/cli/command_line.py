@@ -8,15 +8,26 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Callable, NoReturn, Optional
+from typing import Callable, NoReturn, Optional, Protocol, TypeVar, Union
 
 from tff_partial.system import interrupts, temporary
 
 _NOBODY_READS = 128 + signal.SIGPIPE
 
 
+class HasFolder(Protocol):
+    """A run that has been prepared."""
+
+    @property
+    def folder(self) -> str:
+        """Where its results go."""
+
+
+Prepared = TypeVar("Prepared", bound=HasFolder)
+
+
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, with exit code 2.
+    """A parser of flags that raises a ValueError, in one line, if they are wrong.
 
     Args:
       command: The module that runs it, below `tff_partial`.
@@ -31,8 +42,13 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
+    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Return the flags."""
+        self._given = " ".join(arguments)
+        return self.parse_args(arguments)
+
     def error(self, message: str) -> NoReturn:
-        self.exit(fail(message, code=2))
+        raise ValueError(f"flags must be as in --help: {message}. Received: {self._given}")
 
 
 def start(command: str, arguments: Optional[Sequence[str]] = None) -> NoReturn:
@@ -63,7 +79,85 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoRet
     sys.exit(code)
 
 
+def train(
+    prepare: Callable[[], Union[int, Prepared]], train_prepared: Callable[[Prepared], int]
+) -> int:
+    """Run a command that trains, and report errors in a line.
+
+    Args:
+      prepare: Checks the input; returns what is to be run, or the exit code if there is nothing.
+      train_prepared: Runs it and returns the exit code.
+
+    Returns:
+      The exit code: 2 if the input is wrong, 1 if something failed, 128 + n after signal n.
+    """
+    from absl import flags
+
+    from tff_partial.experiments.checkpoints import CheckpointError
+    from tff_partial.experiments.run import STOPPED
+    from tff_partial.system import faults
+
+    # TensorFlow reports its start-up at length; errors still come through as exceptions.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        prepared = prepare()
+    except (flags.Error, ValueError) as error:
+        return fail(error, code=2)
+    except BrokenPipeError:
+        raise  # nobody reads the output: `run`
+    except OSError as error:
+        return fail(error)
+    except KeyboardInterrupt:
+        return interrupts.INTERRUPTED
+    if isinstance(prepared, int):
+        return prepared
+    try:
+        return train_prepared(prepared)
+    except STOPPED as error:
+        return explain(error, prepared.folder)
+    except CheckpointError as error:
+        return fail(error, code=2)
+    except BrokenPipeError:
+        raise
+    except faults.errors() as error:
+        # A full disk, a folder that was removed: files are complete, and there may be no room for
+        # others.
+        return fail(f"{faults.line(error)}; {_again(prepared.folder)}")
+    except KeyboardInterrupt:
+        say("stopped at once; what follows the last checkpoint is repeated by the next start")
+        return interrupts.INTERRUPTED
+
+
+def explain(stopped: Exception, folder: str, changes: str = "") -> int:
+    """Say why a run stopped before its last round; return the exit code.
+
+    Args:
+      stopped: One of `experiments.run.STOPPED`.
+      folder: The run's folder.
+      changes: Flags that may have to change before lost workers are found.
+    """
+    from tff_partial.experiments.divergence import DivergedError
+    from tff_partial.experiments.loop import Interrupted
+
+    if isinstance(stopped, Interrupted):
+        say(f"{stopped}; {_again(folder)}")
+        return 128 + stopped.signal_number
+    if isinstance(stopped, DivergedError):
+        kept = f"; {folder} keeps the round before" if stopped.round_num > 1 else ""
+        return fail(f"{stopped}{kept}")
+    return fail(f"{stopped}; {_again(folder + changes)}")
+
+
+def _again(folder: str) -> str:
+    return f"start again with --output_dir={folder} to resume"
+
+
 def fail(error: object, code: int = 1) -> int:
     """Print an error in one line, as a value may have several; return the exit code."""
-    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+    say(f"error: {' '.join(str(error).split())}")
     return code
+
+
+def say(line: str) -> None:
+    """Print a line for the user, apart from results."""
+    print(line, file=sys.stderr)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from tff_partial import tiers
+from tff_partial.cli import command_line
 from tff_partial.experiments.bundled import models
 from tff_partial.recipes import model_costs
 
@@ -47,25 +47,15 @@ def _cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else value
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
-
-
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    summary = "Prints what training a model costs a client."
-    parser = _Parser("python -m tff_partial.costs", description=summary, allow_abbrev=False)
+    parser = command_line.Parser("costs", "Prints what training a model costs a client.")
     parser.add_argument("--model", default="resnet20", help=", ".join(models.NAMES))
-    parser.add_argument("--batch_size", default="32", help="examples in a local step")
-    parser.add_argument("--task", help="whose input and classes to take; by default the papers'")
-    parser.add_argument("--num_classes", help="other than the task's")
-    parser.add_argument("--tiers", default=",".join(tiers.NAMES), help="such as strong,7,0.3")
-    parser.add_argument("--json", action="store_true", help="prints JSON")
-    try:
-        return parser.parse_args(argv)
-    except ValueError as error:
-        given = " ".join(argv)
-        raise ValueError(f"flags must be as in --help: {error}. Received: {given}") from None
+    parser.add_argument("--batch_size", default="32", help="Examples in a local step.")
+    parser.add_argument("--task", help="Task whose input and classes to use; default: the papers'.")
+    parser.add_argument("--num_classes", help="Number of classes, if it is not the task's.")
+    parser.add_argument("--tiers", default=",".join(tiers.NAMES), help="Such as strong,7,0.3.")
+    parser.add_argument("--json", action="store_true", help="Print JSON.")
+    return parser.read(argv)
 
 
 def _positive(name: str, text: str) -> int:
@@ -75,7 +65,7 @@ def _positive(name: str, text: str) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Prints the report that the flags ask for; returns the exit code."""
+    """Print the report that the flags ask for; return the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         args = _parse(argv)
@@ -86,7 +76,6 @@ def main(argv: Sequence[str]) -> int:
             args.model, shape, classes, batch_size, tiers.as_tiers(args.tiers.split(","))
         )
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        return command_line.fail(error, code=2)
     print(json.dumps(found) if args.json else _format(found))
     return 0

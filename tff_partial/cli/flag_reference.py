@@ -13,7 +13,7 @@ from absl import flags as absl_flags
 from tff_partial.algorithms import registry
 from tff_partial.cli import command_line, main, run
 from tff_partial.experiments import flags
-from tff_partial.system import files
+from tff_partial.results import text_files
 
 _HEAD = """# Flags
 
@@ -48,12 +48,12 @@ def text() -> str:
         parts.append(_table(f"## {title}", ("flag", "default", "meaning"), rows))
     parts.append("## Hyperparameters\n")
     for algo, algorithm in registry.ALGORITHMS.items():
-        owned = [name for name, owner in flags.OWNERS.items() if owner == algo]
-        rows = [(_name(values[name]), values[name].help) for name in owned]
+        owned = [values[name] for name, owner in flags.OWNERS.items() if owner == algo]
+        meanings = [(_name(flag), flag.help) for flag in owned]
         title = f"### {algo}\n\n{algorithm.title[0].upper()}{algorithm.title[1:]}."
-        parts.append(_table(title, ("flag", "meaning"), rows))
-    rows = [(f"`{name}`", meaning) for name, meaning in main.COMMANDS.items()]
-    parts.append(_table(_COMMANDS, ("command", ""), rows))
+        parts.append(_table(title, ("flag", "meaning"), meanings))
+    commands = [(f"`{name}`", meaning) for name, meaning in main.COMMANDS.items()]
+    parts.append(_table(_COMMANDS, ("command", ""), commands))
     return "\n".join(parts)
 
 
@@ -76,7 +76,10 @@ def write(arguments: Sequence[str]) -> int:
     """Write the page to the file that the argument names; return the exit code."""
     parser = command_line.Parser("cli.flag_reference", __doc__)
     parser.add_argument("output", help="File to write.")
-    files.write_text(parser.parse_args(arguments).output, text())
+    try:
+        text_files.write_text(parser.read(arguments).output, text())
+    except ValueError as error:
+        return command_line.fail(error, code=2)
     return 0
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Sequence
+from typing import Optional
 
 import numpy as np
 
@@ -41,6 +43,20 @@ def create_record(
         seed=words.astype(np.int32),
     )
     return tf.data.Dataset.from_tensors(record)
+
+
+def create_records(
+    arrays: Sequence[tuple[Array, Array]], seed: int = 0, tiers: Optional[Sequence[int]] = None
+) -> list[ClientDataset]:
+    """Return the record of each client from its (x, y), for the `next` of a process.
+
+    Args:
+      arrays: Examples and labels of each client, whose number is its position.
+      seed: The run's seed.
+      tiers: Index of each client's tier; 0 by default.
+    """
+    numbered = enumerate(zip(arrays, tiers or [0] * len(arrays)))
+    return [create_record(x, y, client, seed, tier) for client, ((x, y), tier) in numbered]
 
 
 def in_round(record: Record, round_num: Tensor) -> Record:

@@ -1,13 +1,13 @@
-"""Notices when a run diverges: losses, weights or what clients keep are not finite any more."""
+"""Notices when a run diverges: losses, weights or what clients keep are no longer finite."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from tff_partial.core.lazy import tf
+from tff_partial.core.types import Row, ServerState, Structure
 
 _LOSSES = ("train_loss", "test_loss")
 _SHOWN = 10
@@ -31,24 +31,26 @@ class DivergedError(Exception):
         self.round_num = round_num
 
 
-def find(output: Any, row: Mapping[str, Any]) -> str:
-    """Says what of a round is not finite; empty if everything is.
+def find(state: ServerState, kept: Mapping[int, Structure], row: Row) -> str:
+    """Say what of a round is not finite; empty if everything is.
 
     Args:
-      output: What the process returned: `state`, and `client_states` where clients keep something.
+      state: The server's state after the round.
+      kept: Client id -> what the client keeps.
       row: The round's row of metrics.csv.
     """
     losses = {name: value for name, value in row.items() if name.startswith(_LOSSES)}
-    wrong = [f"{n}={v}" for n, v in losses.items() if not isinstance(v, str) and not np.isfinite(v)]
-    if not is_finite(output.state):
+    numbers = {n: v for n, v in losses.items() if v is not None and not isinstance(v, str)}
+    wrong = [f"{name}={value}" for name, value in numbers.items() if not np.isfinite(value)]
+    if not is_finite(state):
         wrong.append("weights that are not finite")
-    elif not all(is_finite(kept["value"]) for kept in getattr(output, "client_states", ())):
+    elif not all(map(is_finite, kept.values())):
         wrong.append("clients' states that are not finite")
     return ", ".join(wrong)
 
 
-def is_finite(structure: Any) -> bool:
-    """Whether all floating-point numbers of a structure are finite."""
+def is_finite(structure: Structure) -> bool:
+    """Return whether all floating-point numbers of a structure are finite."""
     arrays = (np.asarray(value) for value in tf.nest.flatten(structure))
     return all(np.isfinite(a).all() for a in arrays if np.issubdtype(a.dtype, np.floating))
 

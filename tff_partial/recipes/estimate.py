@@ -19,11 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from tff_partial.algorithms import registry
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import ModelSpec
 from tff_partial.costs import rounds
-from tff_partial.experiments import config
+from tff_partial.experiments import components, config
 from tff_partial.experiments.bundled import tasks
 from tff_partial.recipes import outcome
 from tff_partial.recipes import plan as recipe_plan
@@ -61,10 +60,10 @@ class StepTimes:
     def get(self, run: recipe_plan.Run, data: Data) -> tuple[ModelSpec, float]:
         """The model of a run and the seconds of a step of it."""
         settings, normalization = run.experiment.settings, run.experiment.normalization
-        names = ("model", "width", "batch_size")
-        key = (run.experiment.task.name, normalization, *(getattr(settings, n) for n in names))
+        kind = (settings.model, settings.width, settings.batch_size)
+        key = (run.experiment.task.name, normalization, *kind)
         if key not in self._found:
-            model = config.create_model(run.experiment, data)
+            model = components.create_model(run.experiment, data)
             self._found[key] = model, step_seconds(model, settings.batch_size)
         return self._found[key]
 
@@ -80,14 +79,14 @@ def seconds(run: recipe_plan.Run, times: StepTimes) -> float:
     return run.total_rounds * (training + evaluation)
 
 
-def _share(experiment_: config.Experiment, model: ModelSpec, data: Data) -> float:
+def _share(experiment: config.Experiment, model: ModelSpec, data: Data) -> float:
     """What an average client's round costs of one that trains the whole model."""
-    accounts = config.create_accounts(experiment_, model, data, rounds.Devices())
-    participants = config.participants(experiment_)
-    ids = np.arange(experiment_.settings.clients) if participants is None else participants
-    share = np.mean([accounts.seconds(int(i)) for i in ids]) / rounds.Devices().full_seconds
-    algorithm = registry.ALGORITHMS[experiment_.algo]
-    return float(share) * (2 if algorithm.next_cohort_trains else 1)
+    experiment = dataclasses.replace(experiment, devices=rounds.Devices())
+    accounts = components.create_accounts(experiment, model, data)
+    participants = config.participants(experiment)
+    ids = np.arange(experiment.settings.clients) if participants is None else participants
+    share = np.mean([accounts.seconds(int(i)) for i in ids]) / experiment.devices.full_seconds
+    return float(share) * (2 if experiment.algorithm.next_cohort_trains else 1)
 
 
 @dataclasses.dataclass(frozen=True)

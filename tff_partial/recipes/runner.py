@@ -1,6 +1,6 @@
 """Runs a recipe: every run is a process of its own, so that runs are parallel and can be killed.
 
-A run that is finished is skipped, one that was stopped goes on from its checkpoint, one that
+A run that is finished is skipped, one that was stopped resumes from its checkpoint, one that
 another process is still working on is waited for: a run holds a lock on its log as long as it
 lives. When this process is killed, its runs are told to stop. A run that fails is reported at the
 end.
@@ -19,33 +19,28 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any, Optional
 
-from tff_partial.recipes import document, exact
+from tff_partial.recipes import document, estimate, exact
 from tff_partial.recipes import outcome as recipe_results
 from tff_partial.recipes import plan as recipe_plan
-from tff_partial.system import children
+from tff_partial.system import children, interrupts
 
 _POLL_SECONDS, _REFRESH_SECONDS = 0.2, 5.0
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def main(
-    options: recipe_plan.Options, build: recipe_plan.Build, jobs: int = 1, dry_run: bool = False
-) -> int:
-    """Runs a recipe and prints what came out; returns the exit code.
+def main(options: recipe_plan.Options, jobs: int = 1, dry_run: bool = False) -> int:
+    """Run a recipe and print its results; return the exit code.
 
     Raises:
       ValueError: If the input is wrong; nothing has been written then.
     """
-    plan = recipe_plan.create(options, build)
+    plan = recipe_plan.create(options)
     if plan.recipe.kind == "exact":
         print(exact.show(plan, write=not dry_run))
         return 0
     if dry_run:
-        from tff_partial.recipes import estimate
-
         print(estimate.table(plan))
         return 0
     _fetch_data(plan, options)
@@ -62,7 +57,7 @@ def main(
     for name, round_num in diverged.items():
         say(f"diverged: {name}: in round {round_num}; it is not run again")
     if outcome.signal:
-        say("stopped; start again with the same flags to go on")
+        say("stopped; start again with the same flags to resume")
         return 128 + outcome.signal
     return 1 if outcome.failed or diverged else 0
 
@@ -72,29 +67,35 @@ def say(line: str) -> None:
 
 
 def _fetch_data(plan: recipe_plan.Plan, options: recipe_plan.Options) -> None:
-    """Downloads once what several runs would download at the same time."""
+    """Download once what several runs would download at the same time."""
     folder = options.given.get("data_dir")
     wanted = {run.experiment.task.name: run for run in plan.runs if not run.is_embedded}
     for run in wanted.values():
         task = run.experiment.task
-        if task.generate is None and not task.is_prepared(folder):
+        if task.load_real and task.is_prepared and not task.is_prepared(folder):
             task.load_real(folder)
 
 
 @dataclasses.dataclass
 class Outcome:
-    """What happened: runs that failed, with the reason, and the signal that ended it, or 0."""
+    """Runs that failed, with the reason, and the signal that ended it, or 0."""
 
     failed: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     signal: int = 0
 
 
 def run_all(runs: Sequence[recipe_plan.Run], jobs: int) -> Outcome:
-    """Runs what is not finished, `jobs` at a time, with one bar for the rounds of all."""
+    """Run what is not finished, `jobs` at a time, with one bar for the rounds of all."""
     outcome, bar = Outcome(), _Progress(runs)
     waiting = collections.deque(run for run in runs if not recipe_results.is_finished(run))
     running: dict[str, tuple[recipe_plan.Run, subprocess.Popen]] = {}
-    with _Signals(running) as signals, bar:
+
+    def pass_on(number: int) -> None:
+        say("\nstopping after the rounds under way; once more stops at once")
+        for _, process in list(running.values()):
+            process.send_signal(number)
+
+    with interrupts.StopSignals(pass_on) as signals, bar:
         while running or (waiting and not signals.received):
             for _ in range(0 if signals.received else min(jobs - len(running), len(waiting))):
                 run = waiting.popleft()
@@ -118,7 +119,7 @@ def run_all(runs: Sequence[recipe_plan.Run], jobs: int) -> Outcome:
 
 
 def _start(run: recipe_plan.Run, jobs: int) -> Optional[subprocess.Popen]:
-    """Starts a run; None if there is nothing to start, as another process works on it or has."""
+    """Start a run; return None if another process works on it or has finished it."""
     run.log.parent.mkdir(parents=True, exist_ok=True)
     with open(run.log, "ab") as log:
         try:
@@ -139,7 +140,7 @@ def _start(run: recipe_plan.Run, jobs: int) -> Optional[subprocess.Popen]:
 
 
 def _arguments(run: recipe_plan.Run, jobs: int) -> list[str]:
-    """What python is given; runs that are parallel share the cores."""
+    """Return what python is given; parallel runs share the cores."""
     first, *rest = run.arguments
     if first.startswith("-"):  # -m and a module
         return [first, *rest]
@@ -186,7 +187,7 @@ class _Progress:
         if done == self._bar.n:
             self._bar.refresh()  # an update by 0 would count for the estimate of the time left
         else:
-            # A run that goes on repeats what followed its checkpoint: the bar may go back.
+            # A run that resumes repeats what followed its checkpoint: the bar may go back.
             self._bar.update(done - self._bar.n)
 
 
@@ -198,32 +199,9 @@ def _rounds_done(run: recipe_plan.Run) -> int:
 
 
 def _rows(path: pathlib.Path) -> int:
-    """Of a CSV, without its head; 0 if there is none."""
+    """Return the number of rows of a CSV without its head; 0 if there is none."""
     try:
         with open(path) as file:
             return max(0, sum(1 for _ in file) - 1)
     except OSError:
         return 0
-
-
-class _Signals:
-    """Passes SIGINT and SIGTERM on to the runs, which finish their round, and remembers it."""
-
-    def __init__(self, running: dict[str, tuple[Any, subprocess.Popen]]) -> None:
-        self.received = 0
-        self._running, self._previous = running, dict[int, Any]()
-
-    def __enter__(self) -> _Signals:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous[number] = signal.signal(number, self._pass_on)
-        return self
-
-    def __exit__(self, *unused: Any) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def _pass_on(self, number: int, frame: Optional[FrameType]) -> None:
-        self.received = number
-        say("\nstopping after the rounds under way; once more stops at once")
-        for _, process in list(self._running.values()):
-            process.send_signal(number)

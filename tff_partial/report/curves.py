@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional, TypedDict
+from typing import Optional
+
+from typing_extensions import TypeAlias
 
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row, Run
-from tff_partial.results import statistics
+from tff_partial.results import metrics
+from tff_partial.results.checks import Json
 
 PERCENT = 100.0
 # Column of metrics.csv -> (what the page calls it, factor). Only what a run has is shown.
@@ -20,32 +23,14 @@ AXES = {"rounds": "rounds", "seconds": "simulated seconds", "bytes": "bytes"}
 MOST_POINTS = 200
 
 
-class Points(TypedDict):
-    """Points of a curve: the x of each axis (None if it is not known), mean and deviation."""
+Points: TypeAlias = dict[str, Optional[list[float]]]
+"""The x of a curve for each of `AXES`, None if it is not known, then `mean` and `spread`."""
 
-    rounds: list[int]
-    seconds: Optional[list[float]]
-    bytes: Optional[list[float]]
-    mean: list[float]
-    spread: Optional[list[float]]
+Curve: TypeAlias = dict[str, Json]
+"""A row: its `label`, `is_real`, how many `seeds`, and `quantities`, column -> `Points`."""
 
-
-class Curve(TypedDict):
-    """A row of the section: column of metrics.csv -> points."""
-
-    label: str
-    is_real: bool
-    seeds: int
-    quantities: dict[str, Points]
-
-
-class Figure(TypedDict):
-    """What the page draws of a section; quantities are column -> name."""
-
-    title: str
-    curves: list[Curve]
-    quantities: dict[str, str]
-    target: Optional[float]
+Figure: TypeAlias = dict[str, Json]
+"""A section: its `title`, `curves`, `quantities`, column -> what it is called, and `target`."""
 
 
 def figure(section: Section) -> Optional[Figure]:
@@ -83,14 +68,14 @@ def _points(runs: Sequence[Run], column: str, factor: float) -> Optional[Points]
     if not common:
         return None
     spreads = [
-        statistics.spread(run.rows[at[done]][column] for run, at in zip(runs, places))
+        metrics.spread(run.rows[at[done]][column] for run, at in zip(runs, places))
         for done in common
     ]
     known = [(spread.mean, spread.deviation or 0.0) for spread in spreads if spread]
     return {
-        "rounds": common,
-        "seconds": _mean_sums(runs, places, common, statistics.SECONDS),
-        "bytes": _mean_sums(runs, places, common, statistics.BYTES),
+        "rounds": [*common],
+        "seconds": _mean_sums(runs, places, common, metrics.SECONDS),
+        "bytes": _mean_sums(runs, places, common, metrics.BYTES),
         "mean": [_shown(factor, mean) for mean, _ in known],
         "spread": [_shown(factor, deviation) for _, deviation in known] if len(runs) > 1 else None,
     }
@@ -106,7 +91,7 @@ def _places(run: Run, column: str) -> dict[int, int]:
     return {
         int(row["round"]): place
         for place, row in enumerate(run.rows)
-        if statistics.is_usual(row.get(column))
+        if metrics.is_usual(row.get(column))
     }
 
 
@@ -117,7 +102,7 @@ def _mean_sums(
     columns: Sequence[str],
 ) -> Optional[list[float]]:
     """Return the mean over runs of what was spent up to each round."""
-    sums = [statistics.cumulative(run.rows, columns) for run in runs]
+    sums = [metrics.cumulative(run.rows, columns) for run in runs]
     known = [each for each in sums if each is not None]
     if len(known) < len(runs):
         return None

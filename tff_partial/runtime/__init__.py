@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Optional, Protocol
 
@@ -11,7 +12,16 @@ from tff_partial.runtime.errors import WorkersLostError
 if TYPE_CHECKING:
     from tff_partial.core.types import Computation, Structure
 
-__all__ = ["NAMES", "Context", "WorkersLostError", "check", "configure", "create", "set_default"]
+__all__ = [
+    "NAMES",
+    "Context",
+    "WorkersLostError",
+    "check",
+    "configure",
+    "create",
+    "set_default",
+    "set_default_if_unset",
+]
 
 NAMES = ("in_process", "local_cpp", "remote")
 
@@ -51,12 +61,30 @@ def configure(name: str) -> None:
 
         context.configure_threads()
 
+    # TFF's own default context reports an error when Python ends before it was replaced.
+    if _is_unset():
+        tff.framework.set_default_context(_no_runtime())
+
+
+@functools.cache
+def _no_runtime() -> tff.framework.SyncContext:
     class NoRuntime(tff.framework.SyncContext):
         def invoke(self, comp: Computation, arg: Structure) -> Structure:
             raise RuntimeError("runtime.set_default must be called before a computation")
 
-    # TFF's own default context reports an error when Python ends before it was replaced.
-    tff.framework.set_default_context(NoRuntime())
+    return NoRuntime()
+
+
+def _is_unset() -> bool:
+    """Return whether TFF's default context is its own, or what `configure` puts in its place."""
+    context = tff.framework.get_context_stack().current
+    return type(context) is tff.framework.SyncExecutionContext or context is _no_runtime()
+
+
+def set_default_if_unset() -> None:
+    """Make TFF computations run in this process unless a runtime has been chosen."""
+    if _is_unset():
+        set_default()
 
 
 def create(

@@ -13,26 +13,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from typing_extensions import TypeAlias
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import ModelSpec
-from tff_partial.core.types import Tensor
+from tff_partial.core.types import Row, Tensor
+from tff_partial.experiments.callbacks import Callback
+from tff_partial.experiments.participation import RoundResult
 from tff_partial.similarity import svcca
 from tff_partial.similarity.tables import CLIENTS, MAXIMUM, MEAN
-
-if TYPE_CHECKING:
-    from tff_partial.processes.averaging import AveragingProcess
 
 ClientModel: TypeAlias = Mapping[str, np.ndarray]
 """What a client keeps: flat `parameters` and `statistics`."""
 
 
-class Comparison:
-    """Compares clients' models on the same examples.
+class Comparison(Callback):
+    """Compares clients' models on the same examples, in rounds that are evaluated.
 
     Args:
       spec: The model.
@@ -65,15 +63,8 @@ class Comparison:
 
         self._activations = activations
 
-    def add_to(self, process: AveragingProcess) -> None:
-        """Add `columns` to what the round loop measures in rounds that are evaluated."""
-        before = process.measure
-
-        def measure(output: Any) -> dict[str, Any]:
-            values = [client["value"] for client in output.client_states]
-            return {**before(output), **self.columns(values)}
-
-        process.measure = measure
+    def on_result(self, round_num: int, result: RoundResult, is_evaluated: bool) -> Row:
+        return self.columns(list(result.kept.values())) if is_evaluated else {}
 
     def columns(self, clients: Sequence[ClientModel]) -> dict[str, float]:
         """Return further columns of metrics.csv.

@@ -32,6 +32,8 @@ from tff_partial.layers import channel_masks
 from tff_partial.processes import averaging, parameter_subsets
 
 SCHEMES = ("none", "first_half", "second_half", "channel")
+# Figure of the paper -> what it compares.
+FIGURES = {1: ("none",), 3: ("second_half", "channel", "first_half")}
 CHANNELS = 0.5
 _SYNCHRONISED, _LOCAL = 0, 1  # subsets
 
@@ -86,8 +88,7 @@ def _masks(model: Model, scheme: str) -> dict[int, np.ndarray]:
         masks = channel_masks.masks(model, CHANNELS)
         return {key: mask.astype(bool) for key, mask in masks.items()}
     chosen = {id(v) for block in _blocks(model, scheme) for v in block.variables}
-    every = (*model.trainable, *model.statistics)
-    return {id(v): np.array(id(v) in chosen) for v in every}
+    return {id(v): np.array(id(v) in chosen) for v in model.variables}
 
 
 def _blocks(model: Model, scheme: str) -> list[Layer]:

@@ -1,0 +1,98 @@
+"""The round loop: metrics of an algorithm's own, and what watches rounds."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tests import tiny
+from tests.experiments.test_client_store import Data, evaluate
+from tff_partial.core.local_training import LocalTraining
+from tff_partial.experiments import callbacks, loop
+from tff_partial.results import metrics
+
+LOCAL = LocalTraining(steps=2, batch_size=4)
+
+
+def train(process, folder, watching=(), **options):
+    options = loop.LoopOptions(rounds=3, clients_per_round=2, **options)
+    loop.train(process, Data(5), evaluate, options, str(folder), watching)
+    return metrics.read(str(folder))
+
+
+def learning_process():
+    """FedAvg whose clients and whose server report something of their own."""
+    process = tiny.build("fedavg", LOCAL)
+
+    @tff.tensorflow.computation(process.next.type_signature.result.metrics.member)
+    def add(metrics):
+        clients = collections.OrderedDict(metrics["client_work"], drift=0.5)
+        server = collections.OrderedDict(server_step=2.0)
+        return collections.OrderedDict(metrics, client_work=clients, finalizer=server)
+
+    @tff.federated_computation(process.next.type_signature.parameter)
+    def next_fn(arguments):
+        output = process.next(*arguments)
+        metrics = tff.federated_map(add, output.metrics)
+        return tff.learning.templates.LearningProcessOutput(output.state, metrics)
+
+    get_and_set = process.get_model_weights, process.set_model_weights
+    return tff.learning.templates.LearningProcess(process.initialize, next_fn, *get_and_set)
+
+
+def test_metrics_of_a_learning_process_are_columns(tmp_path):
+    rows = train(learning_process(), tmp_path)
+    assert [row["drift"] for row in rows] == [0.5] * 3
+    assert [row["server_step"] for row in rows] == [2.0] * 3
+    assert all(row["train_loss"] > 0 for row in rows)
+
+
+@pytest.mark.parametrize(("name", "params"), [("scaffold", {}), ("vrl_sgd", {"active": 2})])
+def test_metrics_of_a_process_with_client_states_are_columns(name, params, tmp_path):
+    process = tiny.build(name, LOCAL, population=5, **params)
+    original = process.next
+
+    def next_fn(state, states, records):
+        output = original(state, states, records)
+        clients = {**output.metrics["client_work"], "drift": np.float32(0.5)}
+        server = {"server_step": np.float32(state.client_work)}
+        metrics = {**output.metrics, "client_work": clients, "finalizer": server}
+        return output._replace(metrics=metrics)
+
+    process.next = next_fn
+    rows = train(process, tmp_path, eval_every=2)
+    assert [row["drift"] for row in rows] == [0.5] * 3
+    assert [row["server_step"] for row in rows] == [0.0, 1.0, 2.0]
+    if name == "vrl_sgd":  # losses of local models are measured where a round is evaluated
+        columns = {n for n in rows[0] if n.endswith("local_loss")}
+        assert columns
+        assert [{row[n] is None for n in columns} for row in rows] == [{True}, {False}, {False}]
+
+
+class Nobody(callbacks.Callback):
+    """Drops every client in the second round, and counts."""
+
+    def on_cohort(self, round_num, clients):
+        return [] if round_num == 1 else clients
+
+    def on_result(self, round_num, result, is_evaluated):
+        return {"tenfold": 10 * round_num, "evaluated": int(is_evaluated)}
+
+
+def test_callbacks_choose_clients_and_add_columns(tmp_path):
+    rows = train(learning_process(), tmp_path, [Nobody()], eval_every=2)
+    assert [row["tenfold"] for row in rows] == [0, 10, 20]
+    assert [row["evaluated"] for row in rows] == [0, 1, 1]
+    assert [row["train_loss"] is None for row in rows] == [False, True, False]
+    assert [row["drift"] is None for row in rows] == [False, True, False]
+    assert [row["server_step"] for row in rows] == [2.0] * 3
+
+
+def test_a_column_has_one_source(tmp_path):
+    class Same(callbacks.Callback):
+        def on_result(self, round_num, result, is_evaluated):
+            return {"train_loss": 0.0}
+
+    with pytest.raises(ValueError, match=r"Received: \['train_loss'\] twice"):
+        train(tiny.build("fedavg", LOCAL), tmp_path, [Same()])

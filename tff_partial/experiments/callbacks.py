@@ -1,0 +1,88 @@
+"""Things that watch the rounds of a run: costs and the simulated deadline, TensorBoard, a bar."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import tqdm
+
+from tff_partial.core.lazy import tf
+from tff_partial.core.types import Row
+from tff_partial.costs.rounds import Accounts
+from tff_partial.experiments.participation import RoundResult
+
+
+class Callback:
+    """Watches the rounds of a run. Methods do nothing by default; rounds count from 0."""
+
+    def on_start(self, done: int) -> None:
+        """Called before the first round with the number of rounds that are already done."""
+
+    def on_cohort(self, round_num: int, clients: Sequence[int]) -> Sequence[int]:
+        """Return those of the clients that were drawn whose update counts."""
+        return clients
+
+    def on_result(self, round_num: int, result: RoundResult, is_evaluated: bool) -> Row:
+        """Return further columns of the round's row."""
+        return {}
+
+    def on_round(self, done: int, row: Row) -> None:
+        """Called after a round with the number of rounds done and the row of metrics.csv."""
+
+    def on_end(self) -> None:
+        """Called when training ends, whatever ended it, even if it has not started."""
+
+
+class Costs(Callback):
+    """Adds what a round costs its clients; drops clients that miss the simulated deadline."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+        self._columns: Row = {}
+
+    def on_cohort(self, round_num: int, clients: Sequence[int]) -> Sequence[int]:
+        in_time, self._columns = self._accounts.of_round(clients, round_num)
+        return in_time
+
+    def on_result(self, round_num: int, result: RoundResult, is_evaluated: bool) -> Row:
+        return self._columns
+
+
+class TensorBoard(Callback):
+    """Writes the rows to `tensorboard/` of the run's folder."""
+
+    def __init__(self, output_dir: str) -> None:
+        self._folder = os.path.join(output_dir, "tensorboard")
+
+    def on_start(self, done: int) -> None:
+        self._writer = tf.summary.create_file_writer(self._folder)
+
+    def on_round(self, done: int, row: Row) -> None:
+        with self._writer.as_default():
+            for name, value in row.items():
+                if not isinstance(value, str):  # an empty cell
+                    tf.summary.scalar(name, value, step=done)
+
+
+class ProgressBar(Callback):
+    """Shows round, loss, accuracy and time left."""
+
+    def __init__(self, rounds: int, title: str = "") -> None:
+        self._bar = tqdm.tqdm(total=rounds, desc=title or None, unit="round", dynamic_ncols=True)
+        self._accuracy = ""
+
+    def on_start(self, done: int) -> None:
+        # Rounds of an earlier start do not count for the time left.
+        self._bar.initial = self._bar.n = done
+        self._bar.refresh()
+
+    def on_round(self, done: int, row: Row) -> None:
+        if row["test_accuracy"] != "":
+            self._accuracy = f"{row['test_accuracy']:.4f}"
+        loss = "" if row["train_loss"] == "" else f"{float(row['train_loss'] or 0):.4f}"
+        self._bar.set_postfix_str(f"loss={loss}, accuracy={self._accuracy}", refresh=False)
+        self._bar.update()
+
+    def on_end(self) -> None:
+        self._bar.close()

@@ -1,0 +1,130 @@
+"""What an experiment consists of: data, model, process, costs."""
+
+from __future__ import annotations
+
+from typing import Callable, Optional, Protocol
+
+from tff_partial import costs
+from tff_partial import tiers as tier_types
+from tff_partial.core.model import ModelSpec
+from tff_partial.costs import rounds
+from tff_partial.experiments import bundled, config
+from tff_partial.experiments.bundled import tasks
+from tff_partial.experiments.config import Experiment
+from tff_partial.experiments.participation import ClientArrays, Process
+from tff_partial.processes.averaging import AveragingProcess
+
+_PAPER_NEEDS_REAL_DATA = (
+    "preset='paper' must have the real data: --data=tfds downloads them, --data_dir names a "
+    "folder where they are prepared; --preset=demo runs on embedded data. "
+)
+
+
+class ModelInputs(tasks.Inputs, Protocol):
+    """What a model is made for."""
+
+    @property
+    def num_classes(self) -> int: ...
+
+
+class Sizes(Protocol):
+    """How many examples clients have."""
+
+    @property
+    def num_clients(self) -> int: ...
+
+    def client_size(self, client: int) -> int: ...
+
+
+def load_data(
+    experiment: Experiment, data: str, data_dir: Optional[str], log: Callable[[str], None] = print
+) -> tasks.FederatedData:
+    """Return the task's data, divided among the clients; they suit the model.
+
+    Raises:
+      ValueError: If they cannot be loaded, or are embedded and the settings a paper's.
+    """
+    is_paper, settings = experiment.preset == "paper", experiment.settings
+    if is_paper and data == "embedded":
+        raise ValueError(_PAPER_NEEDS_REAL_DATA + "Received: data='embedded'")
+    loaded = tasks.load(
+        experiment.task,
+        data=data,
+        data_dir=data_dir,
+        partition=settings.partition,
+        clients=settings.clients,
+        seed=experiment.seed,
+        train_examples=settings.train_examples,
+        # For `paper` embedded data are the error below, not a choice to report.
+        log=(lambda line: None) if is_paper else log,
+    )
+    if is_paper and not loaded.real:
+        raise ValueError(_PAPER_NEEDS_REAL_DATA + f"Received: {loaded.description}")
+    bundled.check_model_fits(settings.model, loaded)
+    return loaded
+
+
+def create_model(experiment: Experiment, data: ModelInputs) -> ModelSpec:
+    """Return the model for the data that were loaded."""
+    settings, task = experiment.settings, experiment.task
+    return bundled.create_model(
+        settings.model,
+        tuple(data.input_shape),
+        data.num_classes,
+        settings.width,
+        experiment.normalization,
+        input_dtype=str(data.x_dtype),
+        preprocess=task.preprocess,
+        augment=task.augment if experiment.augment else None,
+        seed=experiment.seed,
+        loss=task.loss,
+        metrics=task.metrics,
+    )
+
+
+def create_process(
+    experiment: Experiment, model: ModelSpec, data: ClientArrays, several_workers: bool = False
+) -> Process:
+    """Return the algorithm's process, in a form that several remote workers can run if need be."""
+    process = experiment.algorithm.build(model, config.create_params(experiment, data))
+    if several_workers and isinstance(process, AveragingProcess):
+        return process.in_steps()
+    return process
+
+
+def create_accounts(experiment: Experiment, model: ModelSpec, data: Sizes) -> rounds.Accounts:
+    """Return what rounds cost.
+
+    Raises:
+      ValueError: If the model has no such tier, or no client would ever meet the deadline.
+    """
+    tiers, params = config.tiers_of(experiment), config.create_params(experiment)
+    accounts = rounds.Accounts(
+        [tier.name for tier in tiers],
+        config.tier_of(experiment),
+        _tier_shares(experiment),
+        [experiment.algorithm.cost(model, params, tier) for tier in tiers],
+        costs.whole(model, params.local.batch_size),
+        params.local,
+        data.client_size,
+        data.num_clients,
+        experiment.devices,
+        experiment.seed,
+    )
+    participants = config.participants(experiment)
+    accounts.check_deadline(
+        None if participants is None else participants.tolist(),
+        bool(experiment.settings.capacities),
+    )
+    return accounts
+
+
+def _tier_shares(experiment: Experiment) -> list[float]:
+    """Return the share of each tier in those who take part."""
+    settings = experiment.settings
+    if settings.capacities:
+        return list(tier_types.parse_drawn(settings.capacities).values())
+    tiers = config.tiers_of(experiment)
+    only = settings.only_tiers.split(",") if settings.only_tiers else [t.name for t in tiers]
+    counts = [tier.count if tier.name in only else 0 for tier in tiers]
+    return [count / sum(counts) for count in counts]

@@ -1,0 +1,70 @@
+"""Where and how a run is executed: what may change when it is resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import Optional
+
+from tff_partial import runtime
+from tff_partial.core.lazy import tff
+from tff_partial.experiments import client_store
+
+
+@dataclasses.dataclass(frozen=True)
+class Execution:
+    """Where and how a run is executed.
+
+    Attributes:
+      runtime: Where clients run: in_process, local_cpp or remote.
+      workers: Runtime remote: host:port of each worker, separated by commas.
+      client_parallelism: Runtime in_process: clients that train at the same time; as many as there
+        are cores by default.
+      checkpoint_every: Rounds between checkpoints.
+      data_dir: Folder of tensorflow-datasets.
+      client_state: Where clients' states are kept between rounds: memory or disk.
+      client_state_cache: On disk: number of clients whose state stays in memory; 256 by default.
+    """
+
+    runtime: str = "in_process"
+    workers: str = ""
+    client_parallelism: Optional[int] = None
+    checkpoint_every: int = 10
+    data_dir: Optional[str] = None
+    client_state: str = "memory"
+    client_state_cache: Optional[int] = None
+
+    def __post_init__(self) -> None:
+        client_store.check(self.client_state, self.client_state_cache is not None)
+        runtime.check(self.runtime, self.addresses, self.client_parallelism)
+
+    @property
+    def addresses(self) -> list[str]:
+        """Addresses of the remote workers."""
+        return self.workers.split(",") if self.workers else []
+
+    @property
+    def cache(self) -> Optional[int]:
+        """Number of clients whose state stays in memory; None for all."""
+        if self.client_state == "memory":
+            return None
+        return self.client_state_cache or client_store.CACHE
+
+    def as_config(self) -> dict[str, object]:
+        """Return what config.json says of it."""
+        return {
+            **dataclasses.asdict(self),
+            "workers": self.addresses,
+            "client_state_cache": self.client_state_cache or client_store.CACHE,
+        }
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Make TFF computations run on the runtime as long as the block lasts."""
+        context = runtime.create(self.runtime, self.addresses, self.client_parallelism)
+        try:
+            with tff.framework.get_context_stack().install(context):
+                yield
+        finally:
+            context.close()

@@ -1,0 +1,194 @@
+"""Who takes part in a round, what clients start from and where they keep it.
+
+Clients of a `LearningProcess` keep nothing. What those of a `StatefulProcess` keep is stored by
+client id. With an `AveragingProcess` the clients that are drawn stay active for some rounds; those
+of the next period take over what those of the last one kept, the first from the first and so on,
+whether or not they are in time to train in its first round.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Callable, NamedTuple, Optional, Protocol, Union
+
+import numpy as np
+
+from tff_partial.core import client_data
+from tff_partial.core.types import (
+    Array,
+    ClientDataset,
+    LearningProcess,
+    Metrics,
+    ServerState,
+    Structure,
+    Weights,
+)
+from tff_partial.experiments import client_store, divergence
+from tff_partial.processes.averaging import AveragingProcess
+from tff_partial.processes.stateful import StatefulProcess
+
+KEPT_RECORDS = 256
+NOBODY = 2**63 - 1  # id of a client without examples
+Process = Union[LearningProcess, StatefulProcess]
+TierFn = Callable[[int, int], int]
+"""(Client id, round from 0) -> index of the client's tier."""
+
+
+class ClientArrays(Protocol):
+    """The clients' data."""
+
+    @property
+    def num_clients(self) -> int: ...
+
+    def client(self, client_id: int) -> tuple[Array, Array]:
+        """Return the client's examples and labels."""
+
+
+class RoundResult(NamedTuple):
+    """What a round gives.
+
+    Attributes:
+      state: The server's state.
+      metrics: Those of the process, by its parts (`client_work`, `finalizer`).
+      kept: Client id -> what the client keeps, where it has changed.
+    """
+
+    state: ServerState
+    metrics: Mapping[str, Metrics]
+    kept: Mapping[int, Structure]
+
+
+def one_tier(client_id: int, round_num: int) -> int:
+    """Return the tier of a client where all have the same."""
+    return 0
+
+
+def sample_clients(
+    population: Union[int, Array], cohort: int, round_num: int, seed: int
+) -> np.ndarray:
+    """Draw `cohort` different clients, of so many or of these ids."""
+    generator = np.random.default_rng([seed, round_num])
+    return generator.choice(population, cohort, replace=False)
+
+
+class Participation:
+    """Draws clients, calls the process and knows what clients keep.
+
+    Args:
+      process: The process.
+      data: The clients' data.
+      folder: Where checkpoints of what clients keep go.
+      clients_per_round: Size of the cohort.
+      seed: Seed of the sampling and of the clients' batches.
+      participants: Ids of the clients that can be drawn; all by default.
+      client_state_cache: Number of clients whose state is kept in memory; all by default.
+      tier_of: The tier of a client in a round.
+
+    Attributes:
+      models: Label -> function from the server's state to a model that is evaluated.
+      states: What clients keep, by id.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        data: ClientArrays,
+        folder: str,
+        clients_per_round: int,
+        seed: int = 0,
+        participants: Optional[Array] = None,
+        client_state_cache: Optional[int] = None,
+        tier_of: TierFn = one_tier,
+    ) -> None:
+        self._process, self._data = process, data
+        self._stateful = process if isinstance(process, StatefulProcess) else None
+        self._averaging = process if isinstance(process, AveragingProcess) else None
+        self._clients_per_round, self._seed, self._tier_of = clients_per_round, seed, tier_of
+        self._population: Union[int, Array] = (
+            data.num_clients if participants is None else participants
+        )
+        self._everyone: Sequence[int] = (
+            range(data.num_clients) if participants is None else participants.tolist()
+        )
+        self.models: dict[str, Callable[[ServerState], Weights]] = {"": process.get_model_weights}
+        initial: Structure = ()
+        if self._stateful is not None:
+            others = self._stateful.other_models.items()
+            self.models |= {f"_{label}": get_weights for label, get_weights in others}
+            initial = self._stateful.initial_client_state()
+        self.states = client_store.ClientStates(folder, initial, client_state_cache)
+        # A record serves every round; making one takes a millisecond.
+        self._record = functools.lru_cache(maxsize=KEPT_RECORDS)(self._create_record)
+
+    def cohort(self, round_num: int) -> list[int]:
+        """Return the ids of the clients that are drawn for a round."""
+        period = 1 if self._averaging is None else self._averaging.rounds_active
+        drawn = round_num // period if period else 0
+        ids = sample_clients(self._population, self._clients_per_round, drawn, self._seed)
+        return [int(i) for i in ids]
+
+    def run(
+        self, state: ServerState, round_num: int, clients: Sequence[int], is_evaluated: bool = False
+    ) -> RoundResult:
+        """Run a round with these clients; local models are measured if it is evaluated."""
+        if self._stateful is None:
+            output = self._process.next(state, self._records(clients or [NOBODY], round_num))
+            return RoundResult(output.state, output.metrics, {})
+        upcoming = self.cohort(round_num + 1)
+        others = self._stateful.unselected(clients, upcoming, self._everyone)
+        ids = [*clients, *others] or [NOBODY]
+        # Runtimes keep an executor for each size of a cohort: let there be few.
+        ids += [NOBODY] * (-len(ids) % self._clients_per_round)
+        handed_over = self._hand_over(state, round_num)
+        values = [handed_over[i] if i in handed_over else self.states.get(i) for i in ids]
+        uploads = [i < len(clients) for i in range(len(ids))]
+        if self._averaging is not None:
+            states = self._averaging.client_states(ids, uploads, values, is_evaluated)
+        else:
+            states = self._stateful.client_states(ids, uploads, values)
+        output = self._stateful.next(state, states, self._records(ids, round_num))
+        kept = {**handed_over, **client_store.by_id(output.client_states)}
+        kept.pop(NOBODY, None)
+        return RoundResult(output.state, output.metrics, kept)
+
+    def find_diverged(
+        self, state: ServerState, round_num: int, clients: Sequence[int], result: RoundResult
+    ) -> list[int]:
+        """Return the clients whose round is not finite.
+
+        Each trains once more, alone, where clients keep nothing or an average has spread it to all.
+        """
+        if self._stateful is not None and self._averaging is None:
+            kept = result.kept.items()
+            return sorted(i for i, value in kept if not divergence.is_finite(value))
+        alone = ((i, self.run(state, round_num, [i])) for i in clients)
+        return [
+            client
+            for client, own in alone
+            if divergence.find(own.state, own.kept, own.metrics["client_work"])
+        ]
+
+    def _hand_over(self, state: ServerState, round_num: int) -> dict[int, Structure]:
+        """Return what those keep who become active in this round, and those who were until then."""
+        process = self._averaging
+        if process is None or not process.rounds_active or not round_num:
+            return {}
+        if round_num % process.rounds_active:
+            return {}
+        before, now = self.cohort(round_num - 1), self.cohort(round_num)
+        own = {i: self.states.get(i) for i in {*before, *now}}
+        left = {i: process.left_behind(own[i], self.states.initial) for i in before}
+        models = [own[i] if i in self.states else None for i in before]
+        taken = {i: process.hand_over(state, own[i], model) for i, model in zip(now, models)}
+        return {**left, **taken}
+
+    def _records(self, ids: Sequence[int], round_num: int) -> list[ClientDataset]:
+        tiers = [0 if i == NOBODY else self._tier_of(i, round_num) for i in ids]
+        return [self._record(i, tier) for i, tier in zip(ids, tiers)]
+
+    def _create_record(self, client_id: int, tier: int) -> ClientDataset:
+        if client_id == NOBODY:
+            x, y = self._data.client(0)
+            return client_data.create_record(x[:0], y[:0], NOBODY)
+        return client_data.create_record(*self._data.client(client_id), client_id, self._seed, tier)

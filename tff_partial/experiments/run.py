@@ -1,0 +1,255 @@
+"""A run from its settings to its results: prepare, train, finish.
+
+    result = tff_partial.run(task="imdb", algo="embracing", rounds=30)
+
+is what `python run_experiment.py --task=imdb --algo=embracing --rounds=30` does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from typing import Optional
+
+import numpy as np
+
+from tff_partial import runtime
+from tff_partial.core import evaluation
+from tff_partial.core.fields import Value
+from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import Array
+from tff_partial.costs.rounds import Accounts
+from tff_partial.experiments import callbacks, components, config, flags, loop
+from tff_partial.experiments.bundled import tasks
+from tff_partial.experiments.config import Experiment
+from tff_partial.experiments.divergence import DivergedError
+from tff_partial.experiments.execution import Execution
+from tff_partial.results import figures, metrics, summary, text_files
+from tff_partial.results import folder as results
+from tff_partial.results.checks import Json
+from tff_partial.results.schema import MetricsRow
+from tff_partial.system import folder_lock, interrupts, scratch_folders
+
+# What ends a run before its last round; its files are complete up to then.
+STOPPED = (loop.Interrupted, DivergedError, runtime.WorkersLostError)
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A run whose input has been checked, with the lock on its folder.
+
+    Attributes:
+      experiment: What decides the result.
+      execution: Where and how it is executed.
+      data: The clients' data.
+      model: The model.
+      accounts: What rounds cost.
+      folder: Where results go.
+      settings: The settings of config.json.
+      lock: The lock on the folder, to be closed when the run ends.
+    """
+
+    experiment: Experiment
+    execution: Execution
+    data: tasks.FederatedData
+    model: ModelSpec
+    accounts: Accounts
+    folder: str
+    settings: Mapping[str, Json]
+    lock: folder_lock.FolderLock
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Results of a run, as they are in its folder.
+
+    Attributes:
+      folder: The folder.
+      summary: What summary.json holds; empty if no round was run.
+      rows: The rows of metrics.csv, None where a cell is empty.
+    """
+
+    folder: str
+    summary: Mapping[str, Json]
+    rows: list[MetricsRow]
+
+    @property
+    def weights(self) -> dict[str, Array]:
+        """The final weights by name."""
+        with np.load(os.path.join(self.folder, "weights.npz")) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+
+def run(task: str = "imdb", algo: str = "fedavg", **settings: Value) -> Result:
+    """Train a model federatedly and write results into a folder.
+
+    Args:
+      task: What to learn.
+      algo: The algorithm.
+      **settings: Any flag of run_experiment.py by its name, hyperparameters included, such as
+        `rounds=30`, `embracing_head_statistics='batch'` or `output_dir='results/mine'`. A run
+        with the `output_dir` of one that was stopped resumes it.
+
+    Raises:
+      ValueError: If a setting is wrong, in one line.
+      Interrupted: On SIGINT or SIGTERM; results up to then are in the folder.
+      DivergedError: If the loss or the weights are not finite; likewise.
+      WorkersLostError: If no worker is left; likewise.
+    """
+    prepared, stopped = prepare(task=task, algo=algo, **settings), None
+    with prepared.lock:
+        try:
+            train(prepared)
+        except STOPPED as error:
+            stopped = error
+        result = finish(prepared, stopped)
+    if stopped is not None:
+        raise stopped
+    return result
+
+
+def prepare(**settings: Value) -> Prepared:
+    """Check the settings, load the data and make the results folder, in this order."""
+    given = {name: value for name, value in settings.items() if name in flags.EXECUTING}
+    places = flags.check(given, flags.EXECUTING)
+    experiment = config.create(**{n: v for n, v in settings.items() if n not in given})
+    execution = Execution(**{name: places[name] for name in flags.EXECUTION})
+    runtime.configure(execution.runtime)
+    data = components.load_data(experiment, places["data"], execution.data_dir, log=say)
+    if execution.runtime != "remote":
+        _check_folders(experiment)
+    model = components.create_model(experiment, data)
+    accounts = components.create_accounts(experiment, model, data)
+    identity = {
+        **experiment.identity(data),
+        "device_speeds": list(experiment.devices.speeds),
+        "round_deadline": experiment.devices.deadline,
+        "full_model_seconds": experiment.devices.full_seconds,
+    }
+    folder = places["output_dir"] or new_folder(f"{experiment.task.name}-{experiment.algo}")
+    known = {"data_is_real": data.real, "paper": experiment.paper}
+    lock = results.prepare_folder(folder, identity, {**execution.as_config(), **known})
+    return Prepared(experiment, execution, data, model, accounts, folder, identity, lock)
+
+
+def new_folder(name: str) -> str:
+    """Return the default folder of a run that starts now."""
+    return f"results/{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def train(prepared: Prepared) -> None:
+    """Train and save the final weights, with the statistics that they are evaluated with."""
+    task, algo = prepared.experiment.task.name, prepared.experiment.algo
+    data, folder = prepared.data.description, prepared.folder
+    say(f"{task} with {algo}; data {data}; results in {folder}")
+    is_remote = prepared.execution.runtime == "remote"
+    own_folders = _own_folders(prepared.experiment, prepared.folder, is_remote)
+    with prepared.execution.installed(), own_folders as experiment:
+        _train(prepared, experiment)
+
+
+def _train(prepared: Prepared, experiment: Experiment) -> None:
+    data, model, settings = prepared.data, prepared.model, experiment.settings
+    is_static = experiment.normalization == "static"
+    calibration = config.mixed_examples(data, experiment.seed) if is_static else None
+    watching = [
+        callbacks.Costs(prepared.accounts),
+        callbacks.TensorBoard(prepared.folder),
+        callbacks.ProgressBar(settings.rounds),
+    ]
+    several_workers = len(prepared.execution.addresses) > 1
+    weights = loop.train(
+        components.create_process(experiment, model, data, several_workers),
+        data,
+        evaluation.build(
+            model,
+            data.test_x,
+            data.test_y,
+            calibration=calibration,
+            calibration_batch=settings.batch_size,
+        ),
+        loop.LoopOptions(
+            rounds=settings.rounds,
+            clients_per_round=settings.clients_per_round,
+            seed=experiment.seed,
+            eval_every=settings.eval_every,
+            checkpoint_every=prepared.execution.checkpoint_every,
+            participants=config.participants(experiment),
+            client_state_cache=prepared.execution.cache,
+        ),
+        prepared.folder,
+        watching,
+        config.tier_of(experiment),
+    )
+    if calibration is not None:
+        weights = evaluation.calibrated(model, weights, calibration, settings.batch_size)
+    values = [*weights.trainable, *weights.non_trainable]
+    results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
+
+
+def finish(prepared: Prepared, stopped: Optional[Exception] = None) -> Result:
+    """Write what is made from the metrics.
+
+    Args:
+      prepared: The run.
+      stopped: What ended it before the last round, if anything did.
+    """
+    interrupts.end_again_when_interrupted()
+    folder, data = prepared.folder, prepared.data.description
+    settings = {**prepared.settings, "average_capacity": prepared.accounts.average_capacity()}
+    rows = metrics.read(folder)
+    if not rows:
+        return Result(folder, {}, [])
+    if all(row["train_loss"] is None for row in rows):
+        say("warning: no client was in time in any round; the model is the initial one")
+    diverged_at = stopped.round_num if isinstance(stopped, DivergedError) else None
+    totals = summary.summarize(settings, data, rows, diverged_at)
+    text_files.write_json(f"{folder}/summary.json", totals)
+    title = f"{settings['task']}, {settings['algo']}, {settings['model']} ({data})"
+    figures.plot_curves(f"{folder}/curves.png", title, rows, summary.tier_names(settings))
+    return Result(folder, totals, rows)
+
+
+def _shared_folders(experiment: Experiment) -> dict[str, str]:
+    """Return the folders that hyperparameters `..._dir` name."""
+    named = {n: str(path) for n, path in experiment.params.items() if n.endswith("_dir")}
+    return {name: path for name, path in named.items() if path}
+
+
+def _check_folders(experiment: Experiment) -> None:
+    """Make the folders that hyperparameters name; raise a ValueError if one cannot be written."""
+    for name, path in _shared_folders(experiment).items():
+        try:
+            os.makedirs(path, exist_ok=True)
+            with tempfile.TemporaryFile(dir=path):
+                pass
+        except OSError as error:
+            raise ValueError(
+                f"{name} must be a folder that can be written. Received: {error}"
+            ) from error
+
+
+@contextlib.contextmanager
+def _own_folders(experiment: Experiment, output_dir: str, is_remote: bool) -> Iterator[Experiment]:
+    """Give the run folders of its own inside those that it shares with other runs.
+
+    Folders on other hosts are only named; the workers make them.
+    """
+    with contextlib.ExitStack() as stack:
+        own = {
+            name: scratch_folders.name_of(parent, output_dir)
+            if is_remote
+            else stack.enter_context(scratch_folders.own(parent, output_dir))
+            for name, parent in _shared_folders(experiment).items()
+        }
+        yield dataclasses.replace(experiment, params={**experiment.params, **own})
+
+
+def say(line: str) -> None:
+    """Print a line for the user."""
+    print(line, file=sys.stderr)
