@@ -98,7 +98,7 @@ def create(task: Value = "imdb", algo: Value = "fedavg", **given: Value) -> Expe
             values["round_deadline"],
             values["full_model_seconds"],
         ),
-        _hyperparameters(algorithm.name, values),
+        _hyperparameters(algorithm, values),
     )
     create_params(experiment)  # checks them
     if experiment.augment and chosen_task.augment is None:
@@ -149,15 +149,17 @@ def _normalization(model: str, algorithm: Algorithm[Any], given: Optional[str]) 
     return given
 
 
-def _hyperparameters(algo: str, values: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the algorithm's own hyperparameters that are given, by their short names."""
+def _hyperparameters(algorithm: Algorithm[Any], values: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the algorithm's hyperparameters that are given, or a demo's, by their short names."""
+    algo = algorithm.name
     given = [name for name in flags.OWNERS if values[name] is not None]
     for name in given:
         if flags.OWNERS[name] != algo:
             raise ValueError(
                 f"{name} must be used with algo={flags.OWNERS[name]!r}. Received: algo={algo!r}"
             )
-    return {name[len(algo) + 1 :]: values[name] for name in given}
+    demo = algorithm.defaults.demo if values["preset"] == "demo" else {}
+    return {**demo, **{name[len(algo) + 1 :]: values[name] for name in given}}
 
 
 def without_zero_target(changes: Mapping[str, Any]) -> dict[str, Any]:
