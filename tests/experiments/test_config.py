@@ -73,7 +73,7 @@ def test_the_experiment_fills_in_what_an_algorithm_needs():
     def params(algo, **needed):
         return config.create_params(config.create("mnist", algo), **needed)
 
-    assert params("embracing").tiers == ("strong", "moderate", "weak")
+    assert [tier.name for tier in params("embracing").tiers] == ["strong", "moderate", "weak"]
     assert params("scaffold").population == config.create("mnist", "scaffold").settings.clients
     examples = params("feddse", data=_Clients([5, 5])).server_examples(4)
     assert np.bincount(examples[:, 0]).tolist() == [2, 2]
