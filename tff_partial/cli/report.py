@@ -3,7 +3,7 @@
     python -m tff_partial.report results/ --output=report.html
     python -m tff_partial.report results/ --markdown --remarks=docs/remarks --output=docs/results.md
 
-The page needs no network and no other file. See docs/report.md.
+The page needs no network and no other file. See docs/reproducing.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m tff_partial.runtime.worker --port=8000
 
 The worker listens on all interfaces and runs any graph for anyone who can reach the port:
-docs/remote.md says how to keep it to a tunnel or a private network.
+docs/runtimes.md says how to keep it to a tunnel or a private network.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Rows are written out under `rows`, or they are the combinations of `axes` for which `numbers` has an
 entry; the last axis runs along its lists. Settings of `combinations` apply to rows with all of
-their ids. docs/recipes.md has examples.
+their ids. docs/reproducing.md has examples.
 """
 
 from __future__ import annotations

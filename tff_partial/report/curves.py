@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional, TypedDict
+from typing import Optional
+
+from typing_extensions import TypeAlias
 
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row, Run
 from tff_partial.results import statistics
+from tff_partial.results.checks import Json
 
 PERCENT = 100.0
 # Column of metrics.csv -> (what the page calls it, factor). Only what a run has is shown.
@@ -20,32 +23,14 @@ AXES = {"rounds": "rounds", "seconds": "simulated seconds", "bytes": "bytes"}
 MOST_POINTS = 200
 
 
-class Points(TypedDict):
-    """Points of a curve: the x of each axis (None if it is not known), mean and deviation."""
+Points: TypeAlias = dict[str, Optional[list[float]]]
+"""The x of a curve for each of `AXES`, None if it is not known, then `mean` and `spread`."""
 
-    rounds: list[int]
-    seconds: Optional[list[float]]
-    bytes: Optional[list[float]]
-    mean: list[float]
-    spread: Optional[list[float]]
+Curve: TypeAlias = dict[str, Json]
+"""A row: its `label`, `is_real`, how many `seeds`, and `quantities`, column -> `Points`."""
 
-
-class Curve(TypedDict):
-    """A row of the section: column of metrics.csv -> points."""
-
-    label: str
-    is_real: bool
-    seeds: int
-    quantities: dict[str, Points]
-
-
-class Figure(TypedDict):
-    """What the page draws of a section; quantities are column -> name."""
-
-    title: str
-    curves: list[Curve]
-    quantities: dict[str, str]
-    target: Optional[float]
+Figure: TypeAlias = dict[str, Json]
+"""A section: its `title`, `curves`, `quantities`, column -> what it is called, and `target`."""
 
 
 def figure(section: Section) -> Optional[Figure]:
@@ -88,7 +73,7 @@ def _points(runs: Sequence[Run], column: str, factor: float) -> Optional[Points]
     ]
     known = [(spread.mean, spread.deviation or 0.0) for spread in spreads if spread]
     return {
-        "rounds": common,
+        "rounds": [*common],
         "seconds": _mean_sums(runs, places, common, statistics.SECONDS),
         "bytes": _mean_sums(runs, places, common, statistics.BYTES),
         "mean": [_shown(factor, mean) for mean, _ in known],

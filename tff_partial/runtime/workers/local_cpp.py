@@ -86,7 +86,7 @@ def create_context(
     if exposed:
         logging.warning(
             "anyone who reaches port %d of %s can run code as you while this runs; "
-            "--runtime=in_process opens no port (docs/remote.md, Security)",
+            "--runtime=in_process opens no port (docs/runtimes.md, Security)",
             port,
             ", ".join(exposed),
         )
