@@ -103,6 +103,30 @@ def test_equals_numpy(name, params, weighting, in_steps):
         assert float(running.metrics[-1]["discrepancy"]) > 1e-4
 
 
+def test_in_steps_clients_may_come_back_in_another_order(monkeypatch):
+    """As from several workers: states and data stay together, and `next` is left alone."""
+    data, process = tiny.client_data(SIZES), tiny.build("partial_averaging", local())
+    expected = tiny.Rounds(process, data)
+    in_steps = process.in_steps()
+    for name in ("advance", "finish"):
+        computation = getattr(process._steps, name)
+        monkeypatch.setattr(
+            process._steps, name, lambda *args, c=computation: reverse_last(c(*args))
+        )
+    running = tiny.Rounds(in_steps, data)
+    for _ in range(2):
+        running.next()
+        expected.next()
+    for client in range(3):
+        for a, b in zip(tiny.flat(running.kept(client)), tiny.flat(expected.kept(client))):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def reverse_last(results):
+    *others, clients = results
+    return (*others, clients[::-1])
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_equals_numpy_with_a_rate_that_warms_up_and_changes_within_a_round(name):
     data, learning = tiny.client_data(SIZES), local(learning_rate="0.3~2,1.4:0.1", momentum=0.0)

@@ -18,10 +18,10 @@ from tests.report.report_folders import row, write_recipe, write_run
 from tff_partial.cli import run as run_experiment
 from tff_partial.cli.report import main
 from tff_partial.experiments import config
+from tff_partial.experiments import config as experiment_config
 from tff_partial.experiments import flags as run_flags
 from tff_partial.experiments import run as experiment_run
-from tff_partial.report import commands, curves, formats, markdown, page, remarks, sections
-from tff_partial.results import statistics
+from tff_partial.report import cells, commands, curves, markdown, page, sections
 
 ROOT = pathlib.Path(__file__).parents[2]
 MARK = "not the real set"
@@ -46,28 +46,12 @@ def of(folder):
     return markdown.render(found), page.render(found)
 
 
-def test_costs_of_a_target_and_spread_are_those_computed_by_hand():
-    rows = [
-        {"round": 1, "test_accuracy": 0.2, "simulated_seconds": 3, "bytes_down": 5, "bytes_up": 1},
-        {"round": 2, "test_accuracy": None, "simulated_seconds": 4, "bytes_down": 5, "bytes_up": 2},
-        {"round": 3, "test_accuracy": 0.6, "simulated_seconds": 5, "bytes_down": 5, "bytes_up": 3},
-    ]
-    assert statistics.cost_to(rows, 0.6) == (3, 12, 21)
-    assert statistics.cost_to(rows, 0.7) is None
-    assert statistics.cost_to(rows, None) is None
-    del rows[1]["bytes_up"]
-    assert statistics.cost_to(rows, 0.6) == (3, 12, None)
-    assert statistics.spread([1.0, 2.0, float("nan"), 6.0]) == (3.0, pytest.approx(7**0.5), 3)
-    assert statistics.spread([0.5]) == (0.5, None, 1)
-    assert statistics.spread([]) is None
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0, "0"), (12.0, "12"), (1234567, "1,235,000"), (0.012345, "0.01235"), (-3.10, "−3.1")],
 )
 def test_numbers_have_four_significant_digits(value, text):
-    assert formats.significant(value) == text
+    assert cells.significant(value) == text
 
 
 def test_recipe_has_ours_beside_the_papers_with_the_difference(results):
@@ -547,6 +531,25 @@ def test_the_command_of_a_single_run_gives_the_same_settings(results, arguments)
     assert "--data_dir=<folder>" in repeated
 
 
+@pytest.mark.parametrize(
+    ("preset", "paper", "source", "flag"),
+    [
+        ("paper", "mine", "FedUMF, section 5", "--paper=mine"),
+        ("paper", None, "FedUMF, appendix A", "--paper=fedumf_appendix"),  # of an older run
+        ("paper", None, "Somebody, table 1", None),
+        ("demo", None, "", None),
+    ],
+)
+def test_the_command_names_the_paper_of_a_preset(results, preset, paper, source, flag):
+    folder = write_run(results / "a", [0.5], preset=preset, source=source)
+    config = json.loads((folder / "config.json").read_text())
+    config["execution"]["paper"] = paper
+    (folder / "config.json").write_text(json.dumps(config))
+    (section,) = sections.find([str(results)])
+    words = shlex.split(section.rows[0].command)
+    assert [word for word in words if word.startswith("--paper=")] == [*filter(None, [flag])]
+
+
 def test_command_of_the_report(results, tmp_path, capsys, monkeypatch):
     write_run(results / "a", [0.5])
     monkeypatch.chdir(tmp_path)
@@ -721,11 +724,13 @@ def test_config_of_a_run_says_whether_its_data_are_real(tmp_path):
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["execution"]["data_is_real"] is False
     assert "data_is_real" not in config["settings"]
+    created = experiment_config.create("mnist", "fedavg", preset="paper", paper="fedpmt")
+    assert (config["execution"]["paper"], created.paper) == (None, "fedpmt")
 
 
 def test_documented_results_are_what_the_report_makes_of_their_runs():
-    found = remarks.add(
+    found = sections.add_remarks(
         sections.find([str(ROOT / "docs" / "runs")]), str(ROOT / "docs" / "remarks")
     )
-    introduction = remarks.read(str(ROOT / "docs" / "remarks"), "introduction")
+    introduction = sections.read_remarks(str(ROOT / "docs" / "remarks"), "introduction")
     assert (ROOT / "docs" / "results.md").read_text() == markdown.render(found, introduction)

@@ -9,7 +9,7 @@ import tensorflow as tf
 import models
 from tff_partial.core import model as model_spec
 from tff_partial.submodels import groups as channel_groups
-from tff_partial.submodels import narrowing, slicing
+from tff_partial.submodels import layer_rules, narrowing, slicing
 
 SHAPES = {"bilstm": (6,)}
 # Small enough to be built many times.
@@ -216,6 +216,32 @@ def test_a_reshape_is_narrowed():
 class Reversed(tf.keras.layers.Conv2D):
     def call(self, x):
         return super().call(x)[..., ::-1]
+
+
+class Gain(tf.keras.layers.Layer):
+    def build(self, input_shape):
+        self.gain = self.add_weight("gain", shape=input_shape[-1:])
+
+    def call(self, x):
+        return x * self.gain
+
+
+def test_a_layer_of_ones_own_with_a_registered_rule_is_sliced(monkeypatch):
+    def rule(analysis, layer, axes, *shapes):
+        analysis.own(layer.gain, axes[0])
+        return axes[0]
+
+    spec = user_spec(
+        lambda: tf.keras.Sequential(
+            [tf.keras.layers.Dense(6, "relu"), Gain(), tf.keras.layers.Dense(2)]
+        ),
+        shape=(4,),
+    )
+    with pytest.raises(ValueError, match="of no such kind"):
+        channel_groups.analyse(spec)
+    monkeypatch.setattr(layer_rules, "_REGISTERED", {})
+    layer_rules.register(Gain, rule)
+    check_small_equals_zeroed(spec)
 
 
 class Doubled(tf.keras.layers.Layer):

@@ -121,9 +121,8 @@ def prepare(**settings: Value) -> Prepared:
         "full_model_seconds": experiment.devices.full_seconds,
     }
     folder = places["output_dir"] or new_folder(f"{experiment.task.name}-{experiment.algo}")
-    lock = results.prepare_folder(
-        folder, identity, {**execution.as_config(), "data_is_real": data.real}
-    )
+    known = {"data_is_real": data.real, "paper": experiment.paper}
+    lock = results.prepare_folder(folder, identity, {**execution.as_config(), **known})
     return Prepared(experiment, execution, data, model, accounts, folder, identity, lock)
 
 
