@@ -64,7 +64,8 @@ class Stepper:
         given = {"population": num_clients} if "population" in entry.needs else {}
         process = entry.build(work.spec(), entry.params(local=work.local, **given))
         data = Clients(work.client_data(), num_clients)
-        self.clients = participation.Participation(process, data, folder, SELECTED)
+        options = participation.LoopOptions(rounds=10**6, clients_per_round=SELECTED)
+        self.clients = participation.Participation(process, data, options, folder)
         if num_clients == FEW:
             self.clients.cohort = self._take_turns  # type: ignore[method-assign]
         # As with clients that the loop has not seen lately.
