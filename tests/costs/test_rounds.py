@@ -5,7 +5,7 @@ import pytest
 
 from tff_partial import costs, tiers
 from tff_partial.core.local_training import LocalTraining
-from tff_partial.costs import rounds, simulated_time
+from tff_partial.costs import rounds
 from tff_partial.costs.rounds import Devices
 
 
@@ -216,7 +216,7 @@ def test_average_capacity_of_embracingfl_table_3(text, expected):
 # FedPMT's section V-B: five devices, 10 seconds for the whole model at speed 1.
 
 
-SPEEDS = simulated_time.parse_speeds("0.2,0.25,0.33,0.5,1")
+SPEEDS = rounds.parse_speeds("0.2,0.25,0.33,0.5,1")
 RATIOS = (46, 58, 88, 94, 100)
 SECONDS = (0.46 * 50, 0.58 * 40, 0.88 * 30, 0.94 * 20, 10)
 

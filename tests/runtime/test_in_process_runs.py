@@ -1,5 +1,6 @@
 """How the in-process runtime runs: parallelism, order, errors, memory, references, devices."""
 
+import _thread
 import collections
 import gc
 import threading
@@ -317,3 +318,19 @@ def test_a_computation_that_is_called_several_times_is_traced_once(monkeypatch):
     assert (total, values) == (45.0, [22.0, 23.0])
     of_clients = [f for f in traced if any(s.region.name == "clients" for s in f.steps)]
     assert len(of_clients) == 1
+
+
+def test_an_interrupt_begins_no_more_clients():
+    begun = []
+
+    def work(client):
+        begun.append(client)
+        if client == 0:
+            _thread.interrupt_main()
+        time.sleep(0.05)
+
+    threads = parallel.ClientThreads(2)
+    with pytest.raises(KeyboardInterrupt):
+        threads.run_in_order(work, lambda client, result: None, 1000)
+    threads.close()
+    assert len(begun) < 20

@@ -44,7 +44,7 @@ def create_model(
     input_dtype: str = "",
     **options: Any,
 ) -> ModelSpec:
-    """Returns a model of `models` with what its architecture says of its tiers.
+    """Return a model of `models` with what its architecture says of its tiers.
 
     Args:
       name: One of `models.NAMES`.

@@ -125,6 +125,5 @@ def _tier_shares(experiment: Experiment) -> list[float]:
     if settings.capacities:
         return list(tier_types.parse_drawn(settings.capacities).values())
     tiers = config.tiers_of(experiment)
-    only = settings.only_tiers.split(",") if settings.only_tiers else [t.name for t in tiers]
-    counts = [tier.count if tier.name in only else 0 for tier in tiers]
-    return [count / sum(counts) for count in counts]
+    chosen = tier_types.select(tiers, settings.only_tiers)
+    return [tier.count * (tier in chosen) / settings.participants for tier in tiers]

@@ -15,8 +15,7 @@ from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import local_training, schedules
 from tff_partial.core.fields import Value
 from tff_partial.core.types import Array
-from tff_partial.costs import simulated_time
-from tff_partial.costs.rounds import Devices
+from tff_partial.costs.rounds import Devices, parse_speeds
 from tff_partial.experiments import flags
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.experiments.participation import ClientArrays, TierFn
@@ -95,11 +94,11 @@ def create(task: Value = "imdb", algo: Value = "fedavg", **given: Value) -> Expe
         values["augment"],
         values["seed"],
         Devices(
-            simulated_time.parse_speeds(values["device_speeds"]),
+            parse_speeds(values["device_speeds"]),
             values["round_deadline"],
             values["full_model_seconds"],
         ),
-        _hyperparameters(algorithm.name, values),
+        _hyperparameters(algorithm, values),
     )
     create_params(experiment)  # checks them
     if experiment.augment and chosen_task.augment is None:
@@ -150,15 +149,17 @@ def _normalization(model: str, algorithm: Algorithm[Any], given: Optional[str]) 
     return given
 
 
-def _hyperparameters(algo: str, values: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the algorithm's own hyperparameters that are given, by their short names."""
+def _hyperparameters(algorithm: Algorithm[Any], values: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the algorithm's hyperparameters that are given, or a demo's, by their short names."""
+    algo = algorithm.name
     given = [name for name in flags.OWNERS if values[name] is not None]
     for name in given:
         if flags.OWNERS[name] != algo:
             raise ValueError(
                 f"{name} must be used with algo={flags.OWNERS[name]!r}. Received: algo={algo!r}"
             )
-    return {name[len(algo) + 1 :]: values[name] for name in given}
+    demo = algorithm.defaults.demo if values["preset"] == "demo" else {}
+    return {**demo, **{name[len(algo) + 1 :]: values[name] for name in given}}
 
 
 def without_zero_target(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -265,9 +266,9 @@ def participants(experiment: Experiment) -> Optional[Array]:
     only = experiment.settings.only_tiers
     if not only:
         return None
-    names = [tier.name for tier in tiers_of(experiment)]
-    wanted = [names.index(name) for name in only.split(",")]
-    return np.flatnonzero(np.isin(tiers.assign(tiers_of(experiment), experiment.seed), wanted))
+    everyone = tiers_of(experiment)
+    wanted = [everyone.index(tier) for tier in tiers.select(everyone, only)]
+    return np.flatnonzero(np.isin(tiers.assign(everyone, experiment.seed), wanted))
 
 
 def _choose(kind: str, name: str, known: Mapping[str, Any]) -> Any:

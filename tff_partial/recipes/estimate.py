@@ -32,7 +32,7 @@ _FORWARD = 1 / 3  # of a step
 
 
 def table(plan: recipe_plan.Plan) -> str:
-    """A run a line, with its minutes."""
+    """Return a table of the runs with their minutes."""
     from tff_partial import runtime
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -58,7 +58,7 @@ class StepTimes:
         self._found: dict[Any, tuple[ModelSpec, float]] = {}
 
     def get(self, run: recipe_plan.Run, data: Data) -> tuple[ModelSpec, float]:
-        """The model of a run and the seconds of a step of it."""
+        """Return the model of a run and the seconds of a step of it."""
         settings, normalization = run.experiment.settings, run.experiment.normalization
         kind = (settings.model, settings.width, settings.batch_size)
         key = (run.experiment.task.name, normalization, *kind)
@@ -69,7 +69,7 @@ class StepTimes:
 
 
 def seconds(run: recipe_plan.Run, times: StepTimes) -> float:
-    """What is estimated for a run."""
+    """Return the estimate for a run."""
     settings, data = run.experiment.settings, Data.of(run.experiment, run.is_embedded)
     model, step = times.get(run, data)
     local = config.create_params(run.experiment).local
@@ -80,7 +80,7 @@ def seconds(run: recipe_plan.Run, times: StepTimes) -> float:
 
 
 def _share(experiment: config.Experiment, model: ModelSpec, data: Data) -> float:
-    """What an average client's round costs of one that trains the whole model."""
+    """Return the cost of an average client's round as a share of a whole model's."""
     experiment = dataclasses.replace(experiment, devices=rounds.Devices())
     accounts = components.create_accounts(experiment, model, data)
     participants = config.participants(experiment)
@@ -111,7 +111,7 @@ class Data:
 
     @classmethod
     def of(cls, experiment: config.Experiment, is_embedded: bool) -> Data:
-        """Those of an experiment."""
+        """Return what is known of the data of an experiment."""
         task, settings = experiment.task, experiment.settings
         shape, (train, test), writers = task.input_shape, task.examples, task.writers
         if is_embedded:
@@ -120,13 +120,13 @@ class Data:
         return cls(shape, task.num_classes, task.x_dtype, settings.clients, size, test)
 
     def client_size(self, client: int) -> int:
-        """As of `FederatedData`: all clients have equally many examples."""
+        """Return how many examples a client has: all have equally many."""
         return self.size
 
 
 @functools.cache
 def _embedded(name: str) -> tuple[tuple[int, ...], tuple[int, int], int]:
-    """Shape of an input, numbers of training and test examples, number of writers."""
+    """Return the shape of an input, numbers of training and test examples, number of writers."""
     load = tasks.TASKS[name].load_embedded
     if load is None:
         raise ValueError(f"task must have embedded data. Received: task={name!r}")
@@ -136,7 +136,7 @@ def _embedded(name: str) -> tuple[tuple[int, ...], tuple[int, int], int]:
 
 
 def _client_size(settings: tasks.Settings, train: int, writers: int) -> int:
-    """Examples of an average client."""
+    """Return how many examples an average client has."""
     name, arguments = tasks.partition.parse(settings.partition)
     if name == "natural":
         return train * (arguments or (1,))[0] // writers
@@ -147,7 +147,7 @@ def _client_size(settings: tasks.Settings, train: int, writers: int) -> int:
 
 
 def step_seconds(model: ModelSpec, batch_size: int) -> float:
-    """The time of a local step for each client, on all cores."""
+    """Return the time of a local step for each client, on all cores."""
     from tff_partial.core import local_training
     from tff_partial.layers import parts
 
