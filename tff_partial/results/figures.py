@@ -131,7 +131,7 @@ def points(run: Run, column: str, by_steps: bool) -> Points:
 def plot(runs: Sequence[Run], columns: Sequence[str], path: str) -> None:
     """Write a PNG with a panel for each column of metrics.csv and a line for each run.
 
-    The x-axis is local steps if all runs have them, else rounds. Runs are named by their folders, with
+    The x-axis is local steps if all runs have them, else rounds. Runs are named by their folders, by
     the whole paths where names are the same.
 
     Raises:
