@@ -131,8 +131,8 @@ def points(run: Run, column: str, by_steps: bool) -> Points:
 def plot(runs: Sequence[Run], columns: Sequence[str], path: str) -> None:
     """Write a PNG with a panel for each column of metrics.csv and a line for each run.
 
-    The x-axis is local steps if all runs have them, else rounds. A run is named by its folder, by the
-    whole path where names are the same.
+    The x-axis is local steps if all runs have them, else rounds. A run is named by its folder, by
+    the whole path where names are the same.
 
     Raises:
       ValueError: If no run has one of the columns.
