@@ -4,10 +4,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.algorithms import layer_wise
 from tests.costs.specs import spec
 from tff_partial import costs, tiers
 from tff_partial.algorithms import channel
 from tff_partial.core import model as model_spec
+
+
+class TestRounds(layer_wise.Rounds):
+    name = "channel"
+    moved = (True,) * 8
+
+    def check_weak(self, initial, found):
+        np.testing.assert_array_equal(found[0][:, 3:], initial[0][:, 3:])
+        np.testing.assert_array_equal(found[3][3:], initial[3][3:])
 
 
 def scaled():
