@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.algorithms import layer_wise
+from tests.algorithms import layer_rounds
 from tests.costs.specs import spec
 from tff_partial import costs, tiers
 from tff_partial.algorithms import channel
 from tff_partial.core import model as model_spec
 
 
-class TestRounds(layer_wise.Rounds):
+class TestRounds(layer_rounds.Rounds):
     name = "channel"
     moved = (True,) * 8
 

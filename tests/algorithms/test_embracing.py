@@ -3,11 +3,11 @@
 import numpy as np
 
 from tests import tiny
-from tests.algorithms import layer_wise
-from tests.algorithms.layer_wise import build, run
+from tests.algorithms import layer_rounds
+from tests.algorithms.layer_rounds import build, run
 
 
-class TestRounds(layer_wise.Rounds):
+class TestRounds(layer_rounds.Rounds):
     name = "embracing"
     moved = (*[False] * 4, *[True] * 4)
 

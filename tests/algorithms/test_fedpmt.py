@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.algorithms import layer_wise
-from tests.algorithms.layer_wise import LOCAL, spec
+from tests.algorithms import layer_rounds
+from tests.algorithms.layer_rounds import LOCAL, spec
 from tff_partial.algorithms import fedpmt
 from tff_partial.core.local_training import LocalTraining
 
 
-class TestRounds(layer_wise.Rounds):
+class TestRounds(layer_rounds.Rounds):
     name = "fedpmt"
     moved = (*[False] * 4, *[True] * 4)
 

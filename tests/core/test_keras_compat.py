@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 from keras.src import backend
 
+import models
 from tff_partial.core import keras_compat
 from tff_partial.core import model as model_spec
 
@@ -71,3 +72,15 @@ def test_calls_are_in_training_mode_while_they_are_replaced():
         np.testing.assert_allclose(layer(x, training=False), [[-1.0], [1.0]], atol=1e-3)
     layer.moving_mean.assign([0.0]), layer.moving_variance.assign([1.0])
     np.testing.assert_array_equal(layer(x, training=False), before)
+
+
+def test_a_recurrent_layer_has_one_step_in_flight():
+    """With Keras's 32, gradients of kernels pile up before they are added."""
+    spec = model_spec.ModelSpec(lambda: models.create("bilstm", (12,), 2, 0.1), (12,), "int32")
+    with tf.Graph().as_default():
+        model = spec.instantiate()
+        forward = tf.function(lambda x: model.forward(x, training=True))
+        graph = forward.get_concrete_function(tf.TensorSpec([None, 12], tf.int32)).graph
+    functions = graph.as_graph_def().library.function
+    loops = [node for f in functions for node in f.node_def if node.op.endswith("While")]
+    assert {node.attr["parallel_iterations"].i for node in loops} == {1}

@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 
 import models
 from tests import tiny
-from tests.algorithms.layer_wise import LOCAL
+from tests.algorithms.layer_rounds import LOCAL
 from tff_partial import costs
 from tff_partial.core import local_training
 from tff_partial.core import model as model_spec

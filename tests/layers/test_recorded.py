@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import models
 from tests import tiny
-from tests.algorithms.layer_wise import create_dense, spec
+from tests.algorithms.layer_rounds import create_dense, spec
 from tff_partial.core import model as model_spec
 from tff_partial.core.model import Cut
 from tff_partial.layers import recorded as recording

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests import tiny
-from tests.algorithms.layer_wise import build, cohort
+from tests.algorithms.layer_rounds import build, cohort
 
 
 def test_accuracy_is_reported_by_tier():

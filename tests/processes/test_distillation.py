@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests import tiny
-from tests.algorithms.submodel_wise import LOCAL, RATES, TIERS, batches, kept_by
+from tests.algorithms.submodel_rounds import LOCAL, RATES, TIERS, kept_by
 from tests.references import submodels as reference
 from tests.submodels.nets import NETS, as_dict, client_data
 from tff_partial.core import model as model_spec
@@ -28,7 +28,7 @@ def test_distillation_moves_the_mean_towards_the_ensemble():
     clients = []
     for (x, y), record, rate in zip(data, plain.records, RATES):
         kept = kept_by("feddse", "dense", before, record, 0, rate, "ceil")
-        client = {"x": x, "y": y, "kept": kept, "batches": batches(record, 0)}
+        client = {"x": x, "y": y, "kept": kept, "batches": tiny.batches(record, 0, LOCAL)}
         small = reference.extract(before, kept)
         small = reference.train(
             reference.DENSE, small, client, 0.2, 0.9, weight_decay=0.01, clip_norm=1.0, masked=True

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.algorithms.submodel_wise import LOCAL, batches
+from tests.algorithms.submodel_rounds import LOCAL
 from tests.references import submodels as reference
 from tests.submodels.nets import NETS, as_dict, client_data
 
@@ -20,7 +20,7 @@ def test_classes_that_a_client_lacks_are_left_out_even_if_their_logits_are_not(a
     weights = as_dict("dense", rounds.weights())
     kept = [np.arange(m) for m in reference.widths(weights)]
     clients = [
-        {"x": x, "y": y, "kept": kept, "batches": batches(record, 0)}
+        {"x": x, "y": y, "kept": kept, "batches": tiny.batches(record, 0, LOCAL)}
         for (x, y), record in zip(data, rounds.records)
     ]
     expected = reference.federated_round(

@@ -11,7 +11,6 @@ from tests.references import submodels as reference
 from tests.submodels.nets import NETS, as_dict, client_data
 from tff_partial import tiers
 from tff_partial.core import client_data as records
-from tff_partial.core import local_training
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.submodels import groups as channel_groups
 from tff_partial.submodels import selection
@@ -25,12 +24,6 @@ LOCAL = LocalTraining(
 
 def element(record, round_num):
     return records.in_round(record.get_single_element(), round_num)
-
-
-def batches(record, round_num):
-    found = element(record, round_num)
-    order = local_training.BatchOrder(LOCAL, tf.shape(found["y"])[0], found["seed"])
-    return [order.indices(step).numpy() for step in range(int(order.num_steps))]
 
 
 def kept_by(algo, net, weights, record, round_num, rate, rounding):
@@ -71,7 +64,7 @@ def check_against_numpy(algo, net, weighting, local):
         for (x, y), record, rate in zip(data, rounds.records, RATES):
             kept = kept_by(algo, net, expected, record, round_num, rate, rounding)
             client = {"x": x, "y": y, "kept": kept, "rate": rate}
-            client["batches"] = batches(record, round_num)
+            client["batches"] = tiny.batches(record, round_num, LOCAL)
             if algo == "fjord":
                 rates = fjord_rates(record, round_num, rate)
                 client["steps"] = reference.fjord_steps(reference.widths(expected), rates)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests import tiny
 from tests.references import layers as reference
 from tff_partial.algorithms import registry
-from tff_partial.core import client_data, local_training
+from tff_partial.core import client_data
 from tff_partial.core import model as model_spec
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Cut
@@ -47,13 +47,6 @@ def run(built, data, tiers, rounds):
     return tiny.flat(state.global_model_weights)
 
 
-def batches(record, round_num, local=LOCAL):
-    """The indices of each local step, as the client loop draws them."""
-    element = client_data.in_round(record.get_single_element(), round_num)
-    order = local_training.BatchOrder(local, tf.shape(element["y"])[0], element["seed"])
-    return [order.indices(step).numpy() for step in range(int(order.num_steps))]
-
-
 class Rounds:
     """Three clients in three tiers; a test file's subclass names the algorithm.
 
@@ -79,7 +72,7 @@ class Rounds:
         data, tiers = tiny.client_data(), (0, 1, 2)
         built = build(self.name, dataclasses.replace(LOCAL, **sgd), weighting=weighting)
         initial = tiny.flat(built.initialize().global_model_weights)
-        drawn = [[batches(r, t) for r in cohort(data, tiers)] for t in range(4)]
+        drawn = [[tiny.batches(r, t, LOCAL) for r in cohort(data, tiers)] for t in range(4)]
         expected = getattr(reference, self.name)(
             initial,
             data,
