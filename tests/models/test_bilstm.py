@@ -1,4 +1,6 @@
-"""The BiLSTM without the first half of the words, against an LSTM in NumPy."""
+"""The BiLSTM, and without the first half of the words, against an LSTM in NumPy."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
@@ -156,3 +158,24 @@ def test_in_the_graphs_that_tff_traces():
     h, c = _lstm(embedded[:, :3], weights[:3])
     np.testing.assert_allclose(output, _second_half(embedded[:, 3:], h, c, weights), rtol=1e-4)
     assert all(np.any(gradient != 0) for gradient in gradients)
+
+
+def test_bilstm_options_and_dropout():
+    model = models.create("bilstm", (8,), 2, 0.5, vocabulary=50, embedding=16, units=12)
+    assert model.layers[0].embeddings.shape == (50, 8)
+    assert model.layers[1].output_shape == (None, 12)
+    x = np.arange(16, dtype=np.int32).reshape(2, 8)
+    assert model(x).shape == (2, 1)
+    embedded = model.layers[0](x)
+    dropped = model.layers[1](embedded, training=True)
+    assert np.any(dropped.numpy() == 0)
+    assert not np.any(model.layers[1](embedded, training=False).numpy() == 0)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("vocabulary", 0), ("embedding", 0), ("units", -1), ("dropout", 1.0)],
+)
+def test_errors_of_bilstm_options(option, value):
+    with pytest.raises(ValueError, match=rf"^{option} must be .* Received: {option}={value}$"):
+        models.create("bilstm", (8,), 2, **{option: value})
