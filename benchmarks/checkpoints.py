@@ -1,10 +1,10 @@
-"""What a checkpoint costs: its time, and the memory that is not given back.
+"""Time of a checkpoint, and the memory that it does not give back.
 
     python -m benchmarks.checkpoints
 
 The state is that of ResNet20. Ours is a plain .npz file, synced to the disk; `tff.program`'s
-manager, which this project used before, writes a SavedModel. Bars: no more than 0.02 MB a
-checkpoint stay, and ours takes no longer than TFF's.
+manager, which this project used before, writes a SavedModel. Bars: a checkpoint leaves at most 0.02
+MB, and ours takes no longer than TFF's.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from typing import Any, Callable
 
 import numpy as np
 
+from benchmarks.measure import memory_mb
+
 WARM_UP = 10
-MEGABYTE = 2**20
 
 
 def state() -> list[np.ndarray]:
-    """The weights of ResNet20."""
+    """Return the weights of ResNet20."""
     import models
 
     keras = models.create("resnet20", (32, 32, 3), 10)
@@ -44,7 +45,7 @@ def ours(folder: str, value: Any) -> Callable[[int], None]:
 
 
 def of_tff(folder: str, value: Any) -> Callable[[int], None]:
-    """As it was used before: one array, since the manager takes long for each."""
+    """Return TFF's save as it was used before: one array, as the manager takes long for each."""
     import tensorflow_federated as tff
 
     manager = tff.program.FileProgramStateManager(folder, keep_total=2, keep_first=False)
@@ -54,28 +55,23 @@ def of_tff(folder: str, value: Any) -> Callable[[int], None]:
 
 
 def measure(save: Callable[[int], None], count: int) -> tuple[float, float]:
-    """(Median seconds, MB of memory that every checkpoint leaves) after some to warm up."""
+    """Return (median seconds, MB that a checkpoint leaves in memory), after some to warm up."""
     times = []
     for done in range(1, WARM_UP + count + 1):
         started = time.perf_counter()
         save(done)
         times.append(time.perf_counter() - started)
         if done == WARM_UP:
-            before = resident()
-    return statistics.median(times[WARM_UP:]), (resident() - before) / count / MEGABYTE
-
-
-def resident() -> int:
-    """Bytes of memory that the process holds."""
+            gc.collect()
+            before = memory_mb("VmRSS")
     gc.collect()
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return statistics.median(times[WARM_UP:]), (memory_mb("VmRSS") - before) / count
 
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=500, help="checkpoints")
-    parser.add_argument("--count_tff", type=int, default=50, help="of TFF's manager")
+    parser.add_argument("--count", type=int, default=500, help="Checkpoints of ours.")
+    parser.add_argument("--count_tff", type=int, default=50, help="Checkpoints of TFF's manager.")
     flags = parser.parse_args(argv)
     value = state()
     with tempfile.TemporaryDirectory() as folder:
@@ -84,11 +80,8 @@ def main(argv: Sequence[str]) -> int:
             ("tff.program", of_tff, flags.count_tff),
         ):
             seconds, megabytes = measure(create(os.path.join(folder, label), value), count)
-            print(
-                f"{label:12s}{1000 * seconds:9.1f} ms{megabytes:9.4f} MB a checkpoint stay "
-                f"({count} checkpoints)",
-                flush=True,
-            )
+            figures = f"{label:12s}{1000 * seconds:9.1f} ms{megabytes:9.4f} MB left a checkpoint"
+            print(f"{figures} ({count} checkpoints)", flush=True)
     return 0
 
 

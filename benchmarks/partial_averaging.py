@@ -2,22 +2,21 @@
 
     python -m benchmarks.partial_averaging [--only=rounds,memory] [--rounds=5]
 
-Prints: a round of partial averaging (16 clients, ResNet20, tau = 10, batch 32, momentum 0.9)
-against one of periodic averaging, and that against FedAvg's with the same steps, taking turns; and
-the peak memory of a round of 128 clients of ResNet20 with two steps, in a process of its own.
-Random data: what is timed does not depend on what is learnt.
+rounds: a round of partial averaging (16 clients, ResNet20, tau = 10, batch 32, momentum 0.9)
+        against one of periodic averaging, and that against FedAvg's with the same steps.
+memory: the peak memory of rounds of 128 clients of ResNet20 with two steps.
+Data are random: what is timed does not depend on what is learnt.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import resource
-import statistics
-import subprocess
 import sys
 import time
 from typing import Any
+
+from benchmarks.measure import end_child, in_child, median_seconds, memory_mb
 
 PARTIAL, PERIODIC, FEDAVG = "partial_averaging", "periodic_averaging", "fedavg"
 BARS = {"partial of periodic": 1.25, "periodic of fedavg": 1.1, "memory, GB": 4.0}
@@ -44,38 +43,39 @@ class Runner:
             ids = range(clients)
             self._kept = self._process.client_states(ids, [True] * clients, initial)
 
-    def seconds(self) -> float:
-        started = time.perf_counter()
+    def run_round(self) -> None:
         if self._kept is None:
             self._state = self._process.next(self._state, self._records).state
         else:
             output = self._process.next(self._state, self._kept, self._records)
             self._state, self._kept = output.state, output.client_states
-        return time.perf_counter() - started
 
 
 def rounds(count: int) -> None:
+    from tff_partial import runtime
+
+    runtime.set_default()
     runners = {name: Runner(name, 16, 10) for name in (PARTIAL, PERIODIC, FEDAVG)}
-    times: dict[str, list[float]] = {name: [] for name in runners}
-    for turn in range(count + 1):
-        for name, runner in runners.items():
-            seconds = runner.seconds()
-            if turn:
-                times[name].append(seconds)
-            else:
-                print(f"{name:20s} first round {seconds:7.2f} s", flush=True)
-    medians = {name: statistics.median(found) for name, found in times.items()}
-    for name, seconds in medians.items():
-        print(f"{name:20s}{seconds:19.2f} s")
-    report("partial of periodic", medians[PARTIAL] / medians[PERIODIC])
-    report("periodic of fedavg", medians[PERIODIC] / medians[FEDAVG])
+    for name, runner in runners.items():
+        started = time.perf_counter()
+        runner.run_round()
+        print(f"{name:20s} first round {time.perf_counter() - started:7.2f} s", flush=True)
+    seconds = median_seconds({name: r.run_round for name, r in runners.items()}, count)
+    for name, value in seconds.items():
+        print(f"{name:20s}{value:19.2f} s")
+    report("partial of periodic", seconds[PARTIAL] / seconds[PERIODIC])
+    report("periodic of fedavg", seconds[PERIODIC] / seconds[FEDAVG])
 
 
-def memory() -> None:
+def memory() -> dict[str, float]:
+    """Return the peak memory of this process after two rounds, in GB."""
+    from tff_partial import runtime
+
+    runtime.set_default()
     runner = Runner(PARTIAL, 128, 2)
     for _ in range(2):
-        runner.seconds()
-    report("memory, GB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+        runner.run_round()
+    return {"memory, GB": memory_mb("VmHWM") / 1024}
 
 
 def report(label: str, value: float) -> None:
@@ -84,21 +84,16 @@ def report(label: str, value: float) -> None:
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="rounds,memory")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--only", default="rounds,memory", help="What to measure.")
+    parser.add_argument("--rounds", type=int, default=5, help="Rounds after warm-up.")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
     flags = parser.parse_args(argv)
-    from tff_partial import runtime
-
     if flags.child:
-        runtime.set_default()
-        memory()
-        return 0
+        end_child(flags.child, memory())
     if "memory" in flags.only:
-        command = [sys.executable, "-m", "benchmarks.partial_averaging", "--child"]
-        subprocess.run(command, check=True)
+        for label, value in in_child("benchmarks.partial_averaging").items():
+            report(label, value)
     if "rounds" in flags.only:
-        runtime.set_default()
         rounds(flags.rounds)
     return 0
 

@@ -2,24 +2,23 @@
 
     python -m benchmarks.stateful [--only=rounds,checkpoint] [--rounds=15] [--json=FILE]
 
-Prints: a round of FedUMF (1,000 and 100,000 clients), SCAFFOLD and FedDC (100 and 1,000), FedDyn
-and both combined (100), 10 clients selected, against FedAvg's, all through the round loop with its
-store of states (784-200-200-10, 600 examples a client, batch 50, one epoch; the systems take
-turns, so that a disturbance meets all of them); and what a checkpoint of a round of 10 clients of
-ResNet20 (10 steps of 32) costs beside the round. Random data: what is timed does not depend on
-what is learnt.
+rounds:     a round of FedUMF (1,000 and 100,000 clients), SCAFFOLD and FedDC (100 and 1,000),
+            FedDyn and FedUMF with FedDC (100), 10 clients selected, against FedAvg's, all through
+            the round loop with its store of states (784-200-200-10, 600 examples a client, batch
+            50, one epoch). Algorithms take turns, so that a disturbance meets all of them.
+checkpoint: a checkpoint of a round of 10 clients of ResNet20 (10 steps of 32) against the round.
+Data are random: what is timed does not depend on what is learnt.
 
-The 100 clients come in turns, and rounds count from when all have been there. "first time" are the
-rounds before: what a client keeps is new memory then, which the kernel (and on a virtual machine
-its host) has to find and to clear. The kernel's processor time is printed too. 1,000 clients are
-drawn, so that nearly all come for the first time.
+100 clients come in turns, and rounds count from when all have been selected once. "First time" are
+the rounds before: what a client keeps is new memory then, which the kernel (and on a virtual
+machine its host) has to find and to clear. The kernel's processor time is printed, too. 1,000
+clients are drawn, so that nearly all come for the first time.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
 import resource
 import statistics
@@ -27,6 +26,8 @@ import sys
 import tempfile
 import time
 from typing import Any
+
+from benchmarks.measure import write_json
 
 # At most so many times FedAvg's round, or the round itself.
 BARS = {
@@ -44,7 +45,7 @@ COMPILING = 3  # rounds that are not counted
 
 
 class Clients:
-    """So many clients of which each has the data of one of a few."""
+    """Many clients that share the data of a few."""
 
     def __init__(self, data: list[Any], num_clients: int) -> None:
         self._data, self.num_clients = data, num_clients
@@ -54,7 +55,7 @@ class Clients:
 
 
 class Stepper:
-    """A run of which one round after the other can be timed: without evaluation or files."""
+    """A run without evaluation and files, whose rounds are timed one by one."""
 
     def __init__(self, name: str, work: Any, num_clients: int, folder: str) -> None:
         from tff_partial.algorithms import registry
@@ -64,7 +65,8 @@ class Stepper:
         given = {"population": num_clients} if "population" in entry.needs else {}
         process = entry.build(work.spec(), entry.params(local=work.local, **given))
         data = Clients(work.client_data(), num_clients)
-        self.clients = participation.Participation(process, data, folder, SELECTED)
+        options = participation.LoopOptions(rounds=10**6, clients_per_round=SELECTED)
+        self.clients = participation.Participation(process, data, options, folder)
         if num_clients == FEW:
             self.clients.cohort = self._take_turns  # type: ignore[method-assign]
         # As with clients that the loop has not seen lately.
@@ -76,7 +78,7 @@ class Stepper:
         return list(range(first, first + SELECTED))
 
     def seconds(self) -> float:
-        """Runs a round; its time, what the store takes included."""
+        """Run a round and return its time, that of the store included."""
         started = time.perf_counter()
         result = self.clients.run(self.state, self.done, self.clients.cohort(self.done))
         self.state, self.done = result.state, self.done + 1
@@ -85,7 +87,7 @@ class Stepper:
 
 
 def rounds(count: int, folder: str) -> dict[str, dict[str, float]]:
-    """Median seconds of a round of each algorithm: in all, of the kernel, and the first time."""
+    """Return the median seconds of each algorithm's rounds: all, kernel, and the first time."""
     from benchmarks import works
 
     work = dataclasses.replace(works.WORKS["mlp_10"], clients=20)
@@ -111,7 +113,7 @@ def rounds(count: int, folder: str) -> dict[str, dict[str, float]]:
             seconds = stepper.seconds()
             kernel = resource.getrusage(resource.RUSAGE_SELF).ru_stime - kernel
             times[label].append((seconds, kernel))
-    return {label: _medians(found) for label, found in times.items()}
+    return {label: _medians(pairs) for label, pairs in times.items()}
 
 
 def _medians(times: list[tuple[float, float]]) -> dict[str, float]:
@@ -126,7 +128,7 @@ def _medians(times: list[tuple[float, float]]) -> dict[str, float]:
 
 
 def checkpoint(count: int, folder: str) -> dict[str, float]:
-    """Seconds of a round of 10 clients of ResNet20, and of its checkpoint with their states."""
+    """Return the seconds of a round of ResNet20, and of its checkpoint with the clients' states."""
     from benchmarks import works
     from tff_partial.experiments import outputs
 
@@ -134,57 +136,57 @@ def checkpoint(count: int, folder: str) -> dict[str, float]:
     stepper = Stepper("scaffold", work, 1000, folder)
     files = outputs.Outputs(folder, stepper.clients.states)
     files.restore(stepper.state)
-    found: dict[str, list[float]] = {"round": [], "checkpoint": []}
+    times: dict[str, list[float]] = {"round": [], "checkpoint": []}
     for turn in range(count + 1):
         seconds = stepper.seconds()
         started = time.perf_counter()
         files.checkpoint(stepper.done, stepper.state)
         if turn:
-            found["round"].append(seconds)
-            found["checkpoint"].append(time.perf_counter() - started)
-    return {name: statistics.median(times) for name, times in found.items()}
-
-
-def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="rounds,checkpoint")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", help="file for the figures")
-    flags = parser.parse_args(argv)
-    from tff_partial import runtime
-
-    runtime.set_default()
-    found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        if "rounds" in flags.only:
-            found["rounds"] = rounds(flags.rounds, os.path.join(folder, "rounds"))
-            base = found["rounds"]["fedavg"]
-            for label, of in found["rounds"].items():
-                report(label, of["seconds"], of["seconds"] / base["seconds"], "FedAvg's")
-                if "clients" in label:
-                    continue  # who are drawn, and do not come in turns
-                first, kernel = of["first time"], of["first time, kernel"]
-                print(
-                    f"    kernel {1000 * of['kernel']:.1f} ms; first time {1000 * first:.1f} ms, "
-                    f"{first / base['first time']:.2f} of FedAvg's, kernel {1000 * kernel:.1f} ms"
-                )
-        if "checkpoint" in flags.only:
-            found["checkpoint"] = checkpoint(
-                max(flags.rounds // 3, 3), os.path.join(folder, "resnet20")
-            )
-            seconds = found["checkpoint"]
-            report("round of resnet20", seconds["round"], 1.0, "")
-            ratio = seconds["checkpoint"] / seconds["round"]
-            report("checkpoint", seconds["checkpoint"], ratio, "the round's")
-    if flags.json:
-        with open(flags.json, "w") as file:
-            json.dump(found, file, indent=2)
-    return 0
+            times["round"].append(seconds)
+            times["checkpoint"].append(time.perf_counter() - started)
+    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def report(label: str, seconds: float, ratio: float, of_what: str) -> None:
     bar = f"  (at most {BARS[label]})" if label in BARS else ""
     print(f"{label:26s}{1000 * seconds:9.1f} ms{ratio:7.2f} of {of_what}{bar}", flush=True)
+
+
+def report_rounds(figures: dict[str, dict[str, float]]) -> None:
+    base = figures["fedavg"]
+    for label, row in figures.items():
+        report(label, row["seconds"], row["seconds"] / base["seconds"], "FedAvg's")
+        if "clients" not in label:  # those are drawn and do not come in turns
+            first, kernel = row["first time"], row["first time, kernel"]
+            print(
+                f"    kernel {1000 * row['kernel']:.1f} ms; first time {1000 * first:.1f} ms, "
+                f"{first / base['first time']:.2f} of FedAvg's, kernel {1000 * kernel:.1f} ms"
+            )
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="rounds,checkpoint", help="What to measure.")
+    parser.add_argument("--rounds", type=int, default=15, help="Rounds that count.")
+    parser.add_argument("--json", help="File for the figures.")
+    flags = parser.parse_args(argv)
+    from tff_partial import runtime
+
+    runtime.set_default()
+    figures: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        if "rounds" in flags.only:
+            figures["rounds"] = rounds(flags.rounds, os.path.join(folder, "rounds"))
+            report_rounds(figures["rounds"])
+        if "checkpoint" in flags.only:
+            count = max(flags.rounds // 3, 3)
+            seconds = checkpoint(count, os.path.join(folder, "resnet20"))
+            figures["checkpoint"] = seconds
+            report("round of resnet20", seconds["round"], 1.0, "itself")
+            ratio = seconds["checkpoint"] / seconds["round"]
+            report("checkpoint", seconds["checkpoint"], ratio, "the round's")
+    write_json(flags.json, figures)
+    return 0
 
 
 if __name__ == "__main__":

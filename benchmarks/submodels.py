@@ -8,7 +8,7 @@ steps:     a local step (batch 16) at width 1/2, 1/4 and 1/16 against the full o
 selection: FedDSE's inference pass over all of a client's examples and over 128 of them against the
            local round that follows (two passes, batch 16; 500 examples, 160 for ResNet18).
 table7:    operations, memory and bytes for a third of the neurons, batch 8, beside the paper's.
-Random data: what is timed does not depend on what is learnt.
+Data are random: what is timed does not depend on what is learnt.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import statistics
 import sys
 from typing import Any, Callable
 
-from benchmarks.tiers import median_seconds
+from benchmarks.measure import median_seconds
 
 MODELS = {"preact_resnet18": (32, 32, 3), "four_conv_cnn": (28, 28, 1)}
 RATES = ("1", "1/2", "1/4", "1/16")
@@ -50,7 +50,7 @@ def create_record(shape: tuple[int, ...], examples: int) -> Any:
 
 
 def build_training(spec: Any, rate: str, record: Any, **local: Any) -> Callable[[], Any]:
-    """Local training at a width, as a function to be timed."""
+    """Return local training at a width, as a function to be timed."""
     import tensorflow as tf
 
     from tff_partial import tiers
@@ -72,7 +72,7 @@ def build_training(spec: Any, rate: str, record: Any, **local: Any) -> Callable[
 
 
 def build_selection(spec: Any, record: Any, examples: int) -> Callable[[], Any]:
-    """FedDSE's inference pass, as a function to be timed."""
+    """Return FedDSE's inference pass, as a function to be timed."""
     import tensorflow as tf
 
     from tff_partial.submodels import groups
@@ -99,10 +99,9 @@ def steps(turns: int) -> None:
     for name, shape in reversed(MODELS.items()):
         spec, record = create_spec(name), create_record(shape, STEPS * BATCH)
         runs = {r: build_training(spec, r, record, steps=STEPS) for r in RATES}
-        found = {rate: value / STEPS for rate, value in median_seconds(runs, turns).items()}
-        for rate, seconds in found.items():
-            bar = BARS[name].get(rate)
-            show(f"{name}, step at width {rate}", seconds, seconds / found["1"], bar)
+        for rate, seconds in (medians := median_seconds(runs, turns)).items():
+            label, ratio = f"{name}, step at width {rate}", seconds / medians["1"]
+            show(label, seconds / STEPS, ratio, BARS[name].get(rate))
 
 
 def selection(turns: int) -> None:
@@ -110,16 +109,16 @@ def selection(turns: int) -> None:
         spec, record = create_spec(name), create_record(shape, CLIENT_EXAMPLES[name])
         rates = ("15/16", "1/2", "1/4", "1/8", "1/16")
         runs = {r: build_training(spec, r, record, epochs=2) for r in rates}
-        runs |= {"all": build_selection(spec, record, 0)}
-        runs |= {"128": build_selection(spec, record, 128)}
-        found = median_seconds(runs, turns)
-        mean = statistics.mean(found[rate] for rate in rates)
+        runs |= {"all": build_selection(spec, record, 0), "128": build_selection(spec, record, 128)}
+        seconds = median_seconds(runs, turns)
+        mean = statistics.mean(seconds[rate] for rate in rates)
         for rate in rates:
-            show(f"{name}, local round at width {rate}", found[rate])
+            show(f"{name}, local round at width {rate}", seconds[rate])
         for kind in ("all", "128"):
             label = f"{name}, selection by {kind} examples"
-            show(f"{label}, of 15/16", found[kind], found[kind] / found["15/16"], SELECTION_BAR)
-            show(f"{label}, of the mean", found[kind], found[kind] / mean)
+            ratio = seconds[kind] / seconds["15/16"]
+            show(f"{label}, of 15/16", seconds[kind], ratio, SELECTION_BAR)
+            show(f"{label}, of the mean", seconds[kind], seconds[kind] / mean)
 
 
 def table7(turns: int) -> None:
@@ -132,8 +131,8 @@ def table7(turns: int) -> None:
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--only", default="steps,selection,table7")
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--only", default="steps,selection,table7", help="What to print.")
+    parser.add_argument("--turns", type=int, default=5, help="Runs after warm-up.")
     args = parser.parse_args(argv)
     import tensorflow as tf
 

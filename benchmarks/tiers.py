@@ -1,13 +1,14 @@
 """Time and memory of EmbracingFL's tiers, as ratios to a strong client in one run.
 
-    python -m benchmarks.tiers [--rounds=7] [--json=FILE]
+    python -m benchmarks.tiers [--only=rounds,passes,memory] [--rounds=7] [--json=FILE]
 
-Prints: the time of a local round (forward pass once, ten steps) with a client on every core, as
-rounds with more clients than cores have it, and of a client alone, whose backward pass then spreads
-over idle cores and whose forward pass cannot; the time of its parts, the analogue of EmbracingFL's
-table 8; the time of a round of 16 strong and 112 weak clients, 32 at a time, against
-an all-strong one; and the peak memory of a local round, each in a process of its own, above what
-that process has used before. Random data: what is measured does not depend on what is learnt.
+rounds: a local round (the forward pass once, ten steps) with a client on every core, as in rounds
+        of more clients than cores, and of a client alone, whose backward pass spreads over idle
+        cores (its forward pass cannot); a round of 4 strong and 28 weak clients against 32 strong.
+passes: the parts of a local round, the analogue of EmbracingFL's table 8.
+memory: the peak memory of a local round, in a process of its own, above what that process has used
+        before.
+Data are random: what is measured does not depend on what is learnt.
 """
 
 from __future__ import annotations
@@ -15,17 +16,13 @@ from __future__ import annotations
 import argparse
 import ctypes
 import functools
-import json
-import os
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from typing import Any, Callable
 
+from benchmarks.measure import end_child, in_child, median_seconds, memory_mb, write_json
+
 TIERS = ("strong", "moderate", "weak")
-ON_DISK = " (record on disk)"
+ON_DISK = " (recorded on disk)"
 # At most so many times a strong client's.
 BARS = {
     "round, moderate": 0.75,
@@ -45,7 +42,7 @@ _EXACT_MEMORY = {"TF_ENABLE_ONEDNN_OPTS": "0", "MALLOC_MMAP_THRESHOLD_": "16384"
 
 
 def create(model_name: str) -> tuple[Any, Any, Any]:
-    """The spec, the local training and a client's (x, y)."""
+    """Return the model, the local training and a client's (x, y)."""
     import numpy as np
 
     from benchmarks import works
@@ -68,21 +65,8 @@ def create(model_name: str) -> tuple[Any, Any, Any]:
     return spec, local, (x, rng.integers(0, classes, examples).astype(np.int32))
 
 
-def median_seconds(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The median time of each; they take turns, so that other work disturbs all of them alike."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for run in runs.values():
-        run()
-    for _ in range(rounds):
-        for name, run in runs.items():
-            started = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - started)
-    return {name: statistics.median(found) for name, found in times.items()}
-
-
 def rounds_of_tiers(rounds: int) -> dict[str, float]:
-    """Seconds of rounds with a client of a tier on every core, with one client, and with 32."""
+    """Return the seconds of rounds: a tier's client on every core, one client, and 32 clients."""
     from tff_partial import runtime
     from tff_partial.algorithms import embracing
     from tff_partial.core import client_data
@@ -110,7 +94,7 @@ def rounds_of_tiers(rounds: int) -> dict[str, float]:
 
 
 def passes_of_tiers(rounds: int) -> dict[str, float]:
-    """Seconds of one batch: forward pass, record and backward pass of each tier."""
+    """Return the seconds of one batch: forward pass, record and backward pass of each tier."""
     from tff_partial import costs, tiers
     from tff_partial.core.lazy import tf
     from tff_partial.layers import parts, recorded
@@ -147,14 +131,14 @@ def passes_of_tiers(rounds: int) -> dict[str, float]:
             runs[f"record, {tier}"] = record
         runs[f"forward, {tier}"] = forward
         runs[f"backward, {tier}"] = step
-    found = median_seconds(runs, 5 * rounds)
+    seconds = median_seconds(runs, 5 * rounds)
     for tier in TIERS:
-        found[f"backward, {tier}"] -= found[f"forward, {tier}"]
-    return found
+        seconds[f"backward, {tier}"] -= seconds[f"forward, {tier}"]
+    return seconds
 
 
 def peak_of_round(model_name: str, tier: str, record_dir: str = "") -> dict[str, float]:
-    """Megabytes that a local round adds to the peak of its process."""
+    """Return the megabytes that a local round adds to the peak of its process."""
     from tff_partial import runtime
     from tff_partial.algorithms import embracing
     from tff_partial.core import client_data
@@ -175,66 +159,45 @@ def peak_of_round(model_name: str, tier: str, record_dir: str = "") -> dict[str,
     return {"peak": memory_mb("VmHWM") - before}
 
 
-def memory_mb(name: str) -> float:
-    """VmRSS (now) or VmHWM (the peak) of this process."""
-    with open("/proc/self/status") as file:
-        lines = dict(line.split(":", 1) for line in file)
-    return int(lines[name].split()[0]) / 1024
-
-
-def _in_child(*arguments: str) -> dict[str, float]:
-    with tempfile.TemporaryDirectory() as folder:
-        result = os.path.join(folder, "result.json")
-        command = [sys.executable, "-m", "benchmarks.tiers", f"--child={result}", *arguments]
-        log, memory = os.path.join(folder, "log"), "--what=memory" in arguments
-        with open(log, "w") as output:
-            code = subprocess.run(
-                command,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, **_EXACT_MEMORY} if memory else None,
-                check=False,
-            ).returncode
-        if code:
-            with open(log) as file:
-                raise RuntimeError(f"{' '.join(arguments)} failed:\n{file.read()[-2000:]}")
-        with open(result) as file:
-            return json.load(file)
-
-
 def measure(rounds: int, kinds: list[str]) -> dict[str, float]:
-    """All figures; each kind in a process of its own."""
+    """Return all figures, each kind measured in a process of its own."""
     figures = {}
     for kind in ("rounds", "passes"):
         if kind in kinds:
-            figures |= _in_child(f"--what={kind}", f"--rounds={rounds}")
+            figures |= in_child("benchmarks.tiers", f"--only={kind}", f"--rounds={rounds}")
     for model_name in ("resnet20", "bilstm") if "memory" in kinds else ():
         for tier in TIERS:
-            peak = _in_child("--what=memory", f"--model={model_name}", f"--tier={tier}")
-            figures[f"memory {model_name}, {tier}"] = peak["peak"]
+            figures[f"memory {model_name}, {tier}"] = _peak(model_name, tier)
         with tempfile.TemporaryDirectory() as folder:
-            where = ("--what=memory", f"--model={model_name}", "--tier=weak", f"--record={folder}")
-            figures[f"memory {model_name}{ON_DISK}, weak"] = _in_child(*where)["peak"]
+            figures[f"memory {model_name}{ON_DISK}, weak"] = _peak(model_name, "weak", folder)
     return figures
 
 
+def _peak(model_name: str, tier: str, record_dir: str = "") -> float:
+    options = (f"--model={model_name}", f"--tier={tier}", f"--record={record_dir}")
+    figures = in_child("benchmarks.tiers", "--only=memory", *options, environment=_EXACT_MEMORY)
+    return figures["peak"]
+
+
 def ratios(figures: dict[str, float]) -> dict[str, float]:
-    """Each figure of a weaker tier against the strong one's."""
-    found = {
+    """Return each figure of a weaker tier against the strong one's."""
+    of_strong = {
         name: value / figures[f"{name.rsplit(', ', 1)[0]}, strong".replace(ON_DISK, "")]
         for name, value in figures.items()
         if name.endswith((", moderate", ", weak")) and not name.startswith("record")
     }
     mixed = figures.get("round of 4 strong and 28 weak")
-    return {**found, **({"mixed round": mixed / figures["round of 32 strong"]} if mixed else {})}
+    if mixed:
+        of_strong["mixed round"] = mixed / figures["round of 32 strong"]
+    return of_strong
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", default="rounds,passes,memory", help="what to measure")
-    parser.add_argument("--json")
-    for name in ("--child", "--what", "--model", "--tier", "--record"):
+    parser.add_argument("--rounds", type=int, default=7, help="Rounds after warm-up.")
+    parser.add_argument("--only", default="rounds,passes,memory", help="What to measure.")
+    parser.add_argument("--json", help="File for the figures.")
+    for name in ("--child", "--model", "--tier", "--record"):
         parser.add_argument(name, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
@@ -243,23 +206,19 @@ def main() -> None:
             "passes": lambda: passes_of_tiers(args.rounds),
             "memory": lambda: peak_of_round(args.model, args.tier, args.record or ""),
         }
-        figures = kinds[args.what]()
-        with open(args.child, "w") as file:
-            json.dump(figures, file)
-        os._exit(0)
+        end_child(args.child, kinds[args.only]())
     figures = measure(args.rounds, args.only.split(","))
-    found = ratios(figures)
+    of_strong = ratios(figures)
     print(f"{'':<32}{'':>12} {'of strong':>10}  bar")
-    for name, value in figures.items():
-        unit = f"{value:.0f} MB" if name.startswith("memory") else f"{1000 * value:.1f} ms"
-        ratio = f"{found[name]:.2f}" if name in found else ""
+    for name in {**figures, **of_strong}:
+        value, ratio = figures.get(name), of_strong.get(name)
+        unit = "" if value is None else f"{1000 * value:.1f} ms"
+        if value is not None and name.startswith("memory"):
+            unit = f"{value:.0f} MB"
+        ratio_text = "" if ratio is None else f"{ratio:.2f}"
         bar = f"at most {BARS[name]}" if name in BARS else ""
-        print(f"{name:<32}{unit:>12} {ratio:>10}  {bar}")
-    if "mixed round" in found:
-        print(f"{'mixed round':<32}{'':>12} {found['mixed round']:>10.2f}  at most 0.6")
-    if args.json:
-        with open(args.json, "w") as file:
-            json.dump({"figures": figures, "ratios": found}, file, indent=2)
+        print(f"{name:<32}{unit:>12} {ratio_text:>10}  {bar}")
+    write_json(args.json, {"figures": figures, "ratios": of_strong})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The works that the benchmarks time, and a loop without any framework to compare with."""
+"""The FedAvg rounds that benchmarks time, and a loop without any framework to compare with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tff_partial.core.local_training import LocalTraining
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """FedAvg on random data: what is timed does not depend on what is learnt."""
+    """Settings of FedAvg on random data: what is timed does not depend on what is learnt."""
 
     name: str
     model: str
@@ -62,7 +62,7 @@ WORKS = {
 
 
 class _BareClient:
-    """A thread's own model and one tf.function: assign, loop over batches, return weights."""
+    """A thread's own model and tf.function: assign, loop over batches, return the weights."""
 
     def __init__(self, work: Work) -> None:
         self.model = models.create(work.model, work.input_shape, work.num_classes)
@@ -99,7 +99,7 @@ class _BareClient:
 
 
 def create_bare_round(work: Work, threads: int = 2) -> Callable[[], None]:
-    """A round of FedAvg by hand: `threads` threads, one tf.function each, a mean at the end."""
+    """Return a round of FedAvg by hand: threads with a tf.function each, a mean at the end."""
     clients = [_BareClient(work) for _ in range(threads)]
     data = [(tf.constant(x), tf.constant(y)) for x, y in work.client_data()]
     weights = [v.read_value() for v in clients[0].model.variables]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from . import blocks
@@ -18,7 +16,7 @@ class BiLSTMBlock(tf.keras.Sequential):
     methods where Keras behaves as in TF 2 (as `Model.forward` does with blocks).
     """
 
-    def record_first_half(self, x: Any) -> dict[str, Any]:
+    def record_first_half(self, x: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns what `call_second_half` needs of embedded words [batch, length, embedding].
 
         Without dropout, and no gradient goes through it.
@@ -33,7 +31,7 @@ class BiLSTMBlock(tf.keras.Sequential):
         recorded = {"words": x[:, half:], "h": h, "c": c}
         return {name: tf.stop_gradient(value) for name, value in recorded.items()}
 
-    def call_second_half(self, recorded: dict[str, Any], training: bool) -> Any:
+    def call_second_half(self, recorded: dict[str, tf.Tensor], training: bool) -> tf.Tensor:
         """Returns the block's output [batch, 2 * units] from what `record_first_half` returned.
 
         The forward LSTM goes on from the recorded states; the backward LSTM covers the second
@@ -47,7 +45,7 @@ class BiLSTMBlock(tf.keras.Sequential):
         return after(output, training=training)
 
 
-def _last_states(lstm: tf.keras.layers.LSTM, x: Any) -> tuple[Any, Any]:
+def _last_states(lstm: tf.keras.layers.LSTM, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The states h and c of an LSTM layer that otherwise returns its output only."""
     lstm.return_state = True
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Union
+from typing import NamedTuple, Union
 
 import tensorflow as tf
 
@@ -27,7 +27,7 @@ class Defaults(NamedTuple):
     """
 
     epsilon: float
-    kernel: Any
+    kernel: Union[str, dict[str, object]]
     pool: str
     centred: bool
 
@@ -67,7 +67,7 @@ def chain(name: str, *layers: tf.keras.layers.Layer) -> Block:
     return make
 
 
-def apply(layers: Iterable[tf.keras.layers.Layer], x: Any) -> Any:
+def apply(layers: Iterable[tf.keras.layers.Layer], x: tf.Tensor) -> tf.Tensor:
     """Applies the layers to the tensor `x` one after the other."""
     for layer in layers:
         x = layer(x)

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
@@ -32,9 +31,14 @@ class StaticBatchNormalization(tf.keras.layers.BatchNormalization):
         traced.
     """
 
-    observe: Callable[[Any], None] | None = None
+    observe: Callable[[tuple[tf.Tensor, tf.Tensor]], None] | None = None
 
-    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+    def call(
+        self,
+        inputs: tf.Tensor,
+        training: bool | tf.Tensor | None = None,
+        mask: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Normalises; see the class for `observe`."""
         if self.observe is not None:
             axes = [axis for axis in range(len(inputs.shape)) if axis not in self.axis]
@@ -42,7 +46,7 @@ class StaticBatchNormalization(tf.keras.layers.BatchNormalization):
             training = True
         return super().call(inputs, training=training, mask=mask)
 
-    def add_update(self, updates: Any) -> None:
+    def add_update(self, updates: object) -> None:
         """Drops the updates of the moving statistics that the training call registers."""
 
 

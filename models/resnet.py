@@ -7,8 +7,6 @@ the shortcut is decided at full width, so that a narrow model has the variables 
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from . import blocks
@@ -75,10 +73,10 @@ def residual(
     its shortcut.
     """
 
-    def conv(suffix: str, x: Any, stride: int = 1) -> Any:
+    def conv(suffix: str, x: tf.Tensor, stride: int = 1) -> tf.Tensor:
         return conv2d(f"{name}_conv{suffix}", filters, 3, stride, normalization)(x)
 
-    def normalized(suffix: str, x: Any, gamma: str = "ones") -> Any:
+    def normalized(suffix: str, x: tf.Tensor, gamma: str = "ones") -> tf.Tensor:
         return blocks.apply(norm.layers(normalization, f"{name}_norm{suffix}", filters, gamma), x)
 
     def make(shape: Shape) -> tf.keras.Model:
@@ -109,7 +107,7 @@ def preact_residual(
     The shortcut is x, or with `projection` a 1x1 convolution of a.
     """
 
-    def norm_relu(index: int, x: Any) -> Any:
+    def norm_relu(index: int, x: tf.Tensor) -> tf.Tensor:
         x = blocks.apply(
             norm.layers(
                 normalization, f"{name}_norm{index}", x.shape[-1], epsilon=defaults.epsilon

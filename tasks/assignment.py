@@ -49,7 +49,7 @@ class Bootstrap(Partition):
 
 
 def from_counts(labels: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> Partition:
-    """Random examples of each class for each client, as many as `counts` [class, client] says."""
+    """Deal out random examples, as many of each class as `counts` [class, client] says."""
     owners = np.full(len(labels), -1)
     for label, row in enumerate(counts):
         pool = rng.permutation(np.flatnonzero(labels == label))
@@ -58,7 +58,7 @@ def from_counts(labels: np.ndarray, counts: np.ndarray, rng: np.random.Generator
 
 
 def from_owners(owners: np.ndarray, clients: int, rng: np.random.Generator) -> Partition:
-    """The partition for each example's owner (-1: nobody); a client's examples in random order."""
+    """Return the partition by each example's owner (-1: nobody), examples in random order."""
     order = rng.permutation(np.flatnonzero(owners >= 0))
     order = order[np.argsort(owners[order], kind="stable")]
     return Contiguous(order, np.bincount(owners[order], minlength=clients))

@@ -26,7 +26,7 @@ class Reviews(NamedTuple):
 
 
 def digits(seed: int) -> Arrays:
-    """scikit-learn's 8x8 digits at 28x28: 1,397 shifted in three ways, 400 others to test with."""
+    """Return scikit-learn's digits at 28x28: 1,397 shifted in three ways, 400 others to test."""
     rng = np.random.default_rng(seed)
     (train, train_y), (test, test_y) = _split_digits(rng, copies=3)
     return Arrays(
@@ -40,7 +40,7 @@ def digits(seed: int) -> Arrays:
 
 
 def digits_by_writer(seed: int, writers: int) -> Arrays:
-    """The same digits by made-up writers, each with a shift, a contrast and an amount of work."""
+    """Return the same digits by made-up writers, who differ in shift, contrast and number."""
     rng = np.random.default_rng(seed)
     (train, train_y), (test, test_y) = _split_digits(rng, copies=3)
     shares = rng.lognormal(0.0, 0.3, writers)
@@ -62,7 +62,7 @@ def digits_by_writer(seed: int, writers: int) -> Arrays:
 def _split_digits(
     rng: np.random.Generator, copies: int
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Digits [n, 20, 20] in [0, 255] and labels; originals are split before they are copied."""
+    """Return digits [n, 20, 20] in [0, 255] and labels; copies stay with their originals."""
     from sklearn import datasets
 
     originals = datasets.load_digits()
@@ -75,13 +75,13 @@ def _split_digits(
 
 
 def _interpolation(old: int, new: int) -> np.ndarray:
-    """The matrix [new, old] that interpolates linearly from `old` to `new` points."""
+    """Return the matrix [new, old] that interpolates linearly from `old` to `new` points."""
     position = np.linspace(0, old - 1, new)[:, None]
     return np.clip(1 - np.abs(position - np.arange(old)), 0, 1)
 
 
 def _place(images: np.ndarray, shifts: np.ndarray) -> np.ndarray:
-    """uint8 [n, 28, 28, 1], each 20x20 image in the middle, moved by its shift (row, column)."""
+    """Return uint8 [n, 28, 28, 1]: each 20x20 image in the middle, moved by its (row, column)."""
     out = np.zeros((len(images), 28, 28, 1), np.uint8)
     for image, frame, (row, column) in zip(images, out, shifts + 4):
         frame[row : row + _DIGIT, column : column + _DIGIT, 0] = image.round()
@@ -97,7 +97,7 @@ def colour_patterns(
     places: int = 18,
     cells: int = 5,
 ) -> Arrays:
-    """32x32 images: the coloured 15x15 pattern of the class at a random place, faint, over noise.
+    """Return 32x32 images: the class's coloured 15x15 pattern at a random place, faint, in noise.
 
     A pattern is `cells` x `cells` random colours (deviation `strength`), blown up. Place (one of
     `places` rows and columns in the middle), contrast, brightness and noise (deviation 40) differ
@@ -121,13 +121,13 @@ def colour_patterns(
 def _balanced_labels(
     num_classes: int, train: int, test: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Shuffled labels int32 [train + test], every class equally often in each part."""
+    """Return shuffled labels int32 [train + test], every class equally often in each part."""
     parts = [rng.permutation(np.arange(n) % num_classes) for n in (train, test)]
     return np.concatenate(parts).astype(np.int32)
 
 
 def reviews(seed: int, train: int = 4000, test: int = 1000) -> Reviews:
-    """Texts of 16 to 44 words, mostly neutral; most opinion words agree with the label."""
+    """Return texts of 16 to 44 words, mostly neutral; most opinions agree with the label."""
     rng = np.random.default_rng(seed)
     y = _balanced_labels(2, train, test, rng)
     words = _vocabulary()
@@ -145,7 +145,7 @@ _NEUTRAL = (
 
 
 def _vocabulary() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Negative, positive and neutral words; the neutral ones include 300 made-up names."""
+    """Return negative, positive and neutral words; the neutral ones include 300 made-up names."""
     names = [f"name{number}" for number in range(300)]
     return (
         np.array(_NEGATIVE.split()),

@@ -45,11 +45,11 @@ class FederatedData:
         self.x_dtype: np.dtype = self.test_x.dtype
 
     def client(self, client: int) -> tuple[np.ndarray, np.ndarray]:
-        """The training inputs [n, ...] and labels int32 [n] of a client."""
+        """Return the training inputs [n, ...] and labels int32 [n] of a client."""
         return self._client_fn(self._checked(client))
 
     def client_size(self, client: int) -> int:
-        """How many training examples a client has."""
+        """Return how many training examples a client has."""
         return self._size_fn(self._checked(client))
 
     def _checked(self, client: int) -> int:
@@ -61,7 +61,7 @@ class FederatedData:
 
 
 def from_arrays(arrays: Arrays, partition: Partition, num_classes: int) -> FederatedData:
-    """Federated data from a data set in memory and a partition of its training examples."""
+    """Return federated data from a data set in memory and a partition of its training examples."""
 
     def client_data(client: int) -> tuple[np.ndarray, np.ndarray]:
         indices = partition[client]
@@ -88,7 +88,7 @@ def load(
     log: Callable[[str], None] = print,
     train_examples: Optional[int] = None,
 ) -> FederatedData:
-    """Loads a task's data and deals it out.
+    """Load a task's data and deals it out.
 
     Args:
       task: One of `tasks.TASKS`, or your own.
@@ -126,7 +126,7 @@ def load(
 
 
 def _some(arrays: Arrays, count: int, seed: int) -> Arrays:
-    """The same data with `count` random training examples."""
+    """Return the same data with `count` random training examples."""
     total = len(arrays.train_y)
     if not 1 <= count <= total:
         raise ValueError(

@@ -11,19 +11,26 @@ from __future__ import annotations
 
 import functools
 import pathlib
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Optional
 
 import numpy as np
 
+from tff_partial.core.types import Tensor
+
 from . import embedded, images, presets, real
 from .task import Arrays, Settings, Task
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    from tensorflow_federated.simulation.datasets import ClientData
 
 _URL = "https://storage.googleapis.com/tff-datasets-public/emnist_all.sqlite.lzma"
 
 
 def is_prepared(data_dir: Optional[str]) -> bool:
-    """Whether the database is there."""
+    """Return whether the database is there."""
     return _database(data_dir).is_file()
 
 
@@ -32,7 +39,7 @@ def _database(data_dir: Optional[str]) -> pathlib.Path:
 
 
 def load_real(data_dir: Optional[str]) -> Arrays:
-    """All writers' characters.
+    """Return all writers' characters.
 
     Raises:
       DataError: when the database cannot be read or downloaded.
@@ -54,19 +61,19 @@ def load_real(data_dir: Optional[str]) -> Arrays:
         raise
 
 
-def assemble(train: Any, test: Any) -> Arrays:
-    """The data set of two `ClientData`s whose clients are writers."""
+def assemble(train: ClientData, test: ClientData) -> Arrays:
+    """Return the data set of two `ClientData`s whose clients are writers."""
     train_x, train_y, writers = _read(train)
     test_x, test_y, _ = _read(test)
     description = f"real: Federated EMNIST, {len(train.client_ids):,} writers"
     return Arrays(train_x, train_y, test_x, test_y, description, real=True, writers=writers)
 
 
-def _read(client_data: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Images uint8 [n, 28, 28, 1], labels and writers int32 [n]; one graph serves all writers."""
+def _read(client_data: ClientData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return images uint8 [n, 28, 28, 1], labels and writers int32 [n]; one graph serves all."""
     import tensorflow as tf
 
-    def read_writer(number: Any, name: Any) -> Any:
+    def read_writer(number: Tensor, name: Tensor) -> tf.data.Dataset:
         batches = client_data.serializable_dataset_fn(name).batch(1024)
         return batches.map(lambda batch: _convert(batch, number))
 
@@ -77,7 +84,7 @@ def _read(client_data: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return images_, labels, numbers
 
 
-def _convert(batch: Any, writer: Any) -> tuple[Any, Any, Any]:
+def _convert(batch: Mapping[str, Tensor], writer: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     import tensorflow as tf
 
     ink = tf.cast(tf.round(255.0 * (1.0 - batch["pixels"])), tf.uint8)[..., None]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Callable
 
+from tff_partial.core.types import Tensor
+
 from . import real
 from .task import Task
 
@@ -43,10 +45,10 @@ def create_task(
     )
 
 
-def standardise(mean: Sequence[float], std: Sequence[float]) -> Callable[[Any], Any]:
-    """(x / 255 - mean) / std for each channel, from uint8 [n, h, w, c] to float32."""
+def standardise(mean: Sequence[float], std: Sequence[float]) -> Callable[[Tensor], Tensor]:
+    """Return x -> (x / 255 - mean) / std by channel, from uint8 [n, h, w, c] to float32."""
 
-    def preprocess(x: Any) -> Any:
+    def preprocess(x: Tensor) -> Tensor:
         import tensorflow as tf
 
         scaled = tf.cast(x, tf.float32) / 255.0
@@ -55,8 +57,8 @@ def standardise(mean: Sequence[float], std: Sequence[float]) -> Callable[[Any], 
     return preprocess
 
 
-def crop_and_flip(x: Any, seed: Any) -> Any:
-    """Images cut at a random place out of themselves with 4 pixels of 0 around, half mirrored.
+def crop_and_flip(x: Tensor, seed: Tensor) -> Tensor:
+    """Crop images at random out of themselves with 4 pixels of 0 around, and mirror half of them.
 
     Args:
       x: uint8 [n, h, w, c].
@@ -68,8 +70,8 @@ def crop_and_flip(x: Any, seed: Any) -> Any:
     return random_crop(_flip(x, seed), seed)
 
 
-def random_crop(x: Any, seed: Any) -> Any:
-    """Each image [n, h, w, c] cut out of its 4-pixel zero-padded self at a random place."""
+def random_crop(x: Tensor, seed: Tensor) -> Tensor:
+    """Crop each image [n, h, w, c] at random out of itself with 4 pixels of 0 around."""
     import tensorflow as tf
 
     n, height, width = tf.shape(x)[0], x.shape[1], x.shape[2]
@@ -81,7 +83,7 @@ def random_crop(x: Any, seed: Any) -> Any:
     return tf.ensure_shape(tf.gather_nd(padded, where, batch_dims=1), x.shape)
 
 
-def _flip(x: Any, seed: Any) -> Any:
+def _flip(x: Tensor, seed: Tensor) -> Tensor:
     import tensorflow as tf
 
     seed = tf.random.experimental.stateless_fold_in(seed, 1)

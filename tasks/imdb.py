@@ -8,20 +8,26 @@ used, so a forward LSTM ends on the text.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Optional, Union
 
 import numpy as np
+
+from tff_partial.core.types import Tensor
 
 from . import embedded, presets, real
 from .task import Arrays, Settings, Task
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
 _NAME = "imdb_reviews/plain_text"
 _URL = "http://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"
+Texts = Union[np.ndarray, Tensor, list[str]]
 _WORDS, _LENGTH, _EMBEDDED_LENGTH = 10_000, 256, 32
 
 
-def vectorise(train_texts: Any, test_texts: Any, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Word numbers int32 [n, length] of both texts; 0 is padding, 1 an unknown word."""
+def vectorise(train_texts: Texts, test_texts: Texts, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return word numbers int32 [n, length] of both texts; 0 is padding, 1 an unknown word."""
     import tensorflow as tf
 
     train_texts, test_texts = (
@@ -32,8 +38,8 @@ def vectorise(train_texts: Any, test_texts: Any, length: int) -> tuple[np.ndarra
     return align_right(layer(train_texts), length), align_right(layer(test_texts), length)
 
 
-def align_right(tokens: Any, length: int) -> np.ndarray:
-    """The last `length` numbers of each row of a ragged tensor, padded with 0 on the left."""
+def align_right(tokens: tf.RaggedTensor, length: int) -> np.ndarray:
+    """Return the last `length` numbers of each row, padded with 0 on the left."""
     ends = tokens.row_limits().numpy()[:, None]
     positions = ends - length + np.arange(length)
     inside = positions >= tokens.row_starts().numpy()[:, None]
@@ -42,7 +48,7 @@ def align_right(tokens: Any, length: int) -> np.ndarray:
 
 
 def load_embedded(seed: int) -> Arrays:
-    """Generated reviews, 32 words of each."""
+    """Return generated reviews, 32 words of each."""
     texts = embedded.reviews(seed)
     train_x, test_x = vectorise(texts.train_texts, texts.test_texts, _EMBEDDED_LENGTH)
     return Arrays(
@@ -56,7 +62,7 @@ def load_embedded(seed: int) -> Arrays:
 
 
 def load_real(data_dir: Optional[str]) -> Arrays:
-    """The 25,000 training and 25,000 test reviews."""
+    """Return the 25,000 training and 25,000 test reviews."""
     builder = real.open_builder(_NAME, _URL, data_dir)
     with real.one_line_errors(_NAME):
         train_texts, train_y = real.read_texts(builder, "train")
@@ -66,7 +72,7 @@ def load_real(data_dir: Optional[str]) -> Arrays:
     return Arrays(train_x, train_y, test_x, test_y, description=description, real=True)
 
 
-def _preprocess(x: Any) -> Any:
+def _preprocess(x: Tensor) -> Tensor:
     import tensorflow as tf
 
     return tf.cast(x, tf.int32)

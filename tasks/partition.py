@@ -100,7 +100,7 @@ RULES: Mapping[str, Rule] = {
 
 
 def parse(text: str) -> tuple[str, tuple[Any, ...]]:
-    """The name and the arguments in a partition's text.
+    """Return the name and the arguments in a partition's text.
 
     Raises:
       ValueError: for an unknown name, or arguments the rule does not take.
@@ -122,7 +122,7 @@ def parse(text: str) -> tuple[str, tuple[Any, ...]]:
 def create(
     text: str, labels: np.ndarray, clients: int, seed: int, writers: Optional[np.ndarray] = None
 ) -> Partition:
-    """The partition that `text` describes.
+    """Return the partition that `text` describes.
 
     Args:
       text: A rule with its arguments, such as 'dirichlet:0.1'.

@@ -13,7 +13,7 @@ MAX_REDRAWS = 2000
 
 
 def iid(labels: np.ndarray, clients: int, seed: int, size: Optional[int] = None) -> Partition:
-    """Shuffled, sizes equal up to one; or `size` examples each, the rest dropped."""
+    """Shuffle; sizes are equal up to one, or all are `size` and the rest is dropped."""
     _check_enough(len(labels), clients, size or 1)
     order = np.random.default_rng(seed).permutation(len(labels))
     if size is not None:
@@ -22,7 +22,7 @@ def iid(labels: np.ndarray, clients: int, seed: int, size: Optional[int] = None)
 
 
 def unbalanced(labels: np.ndarray, clients: int, seed: int, sigma: float = 0.3) -> Partition:
-    """Shuffled, in log-normal(0, sigma) shares; all are used, each client has one at least."""
+    """Shuffle; sizes are log-normal(0, sigma) shares of all examples, at least one each."""
     _check_enough(len(labels), clients)
     rng = np.random.default_rng(seed)
     shares = np.cumsum(rng.lognormal(0.0, sigma, clients))
@@ -33,7 +33,7 @@ def unbalanced(labels: np.ndarray, clients: int, seed: int, sigma: float = 0.3) 
 def dirichlet(
     labels: np.ndarray, clients: int, seed: int, alpha: float, fill: bool = False
 ) -> Partition:
-    """Each class in Dirichlet(alpha) shares over the clients; all examples are used.
+    """Share out each class by Dirichlet(alpha) over the clients; all examples are used.
 
     A client that already holds N/K examples receives no more. Redrawn until the smallest client has
     10. With few classes and a small alpha no draw does (128 clients, 2 classes, alpha 0.1): `fill`
@@ -61,7 +61,7 @@ def dirichlet(
 def _draw_dirichlet(
     amounts: np.ndarray, clients: int, alpha: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """One draw of examples of each class [class] for each client [client]."""
+    """Return one draw of examples of each class [class] for each client [client]."""
     counts = np.zeros((len(amounts), clients), np.int64)
     for label, amount in enumerate(amounts):
         open_clients = counts.sum(axis=0) < amounts.sum() / clients
@@ -72,7 +72,7 @@ def _draw_dirichlet(
 
 
 def _filled(counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Moves random examples from the largest clients to those with less than the minimum."""
+    """Move random examples from the largest clients to those with less than the minimum."""
     counts, sizes = counts.copy(), counts.sum(axis=0)
     for client in np.flatnonzero(sizes < MINIMUM):
         while sizes[client] < MINIMUM:
@@ -86,7 +86,7 @@ def _filled(counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def dirichlet_per_client(labels: np.ndarray, clients: int, seed: int, alpha: float) -> Partition:
-    """N // K examples a client, classes from its own Dirichlet(alpha); the remainder is dropped.
+    """Give N // K examples a client, classes from its own Dirichlet(alpha); drop the remainder.
 
     Examples are drawn without replacement; a draw from an exhausted class is repeated among the
     others. The draws of all clients are made in sweeps, in random order, rather than one by one.
@@ -109,7 +109,7 @@ def dirichlet_per_client(labels: np.ndarray, clients: int, seed: int, alpha: flo
 def _draw_classes(
     priors: np.ndarray, open_classes: np.ndarray, slots: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """A class for each slot (a client number), from the client's prior over the open classes."""
+    """Draw a class for each slot (a client number) from its prior over the open classes."""
     weights = priors * open_classes
     weights = np.where(weights.sum(axis=1, keepdims=True) > 0, weights, open_classes)
     ends = np.cumsum(weights, axis=1)
@@ -120,7 +120,7 @@ def _draw_classes(
 
 
 def _rank_in_group(values: np.ndarray) -> np.ndarray:
-    """How many equal values stand before each value."""
+    """Return how many equal values stand before each value."""
     order = np.argsort(values, kind="stable")
     ranks = np.empty(len(values), np.int64)
     starts = np.concatenate([[0], np.cumsum(np.bincount(values))])[values[order]]
@@ -131,7 +131,7 @@ def _rank_in_group(values: np.ndarray) -> np.ndarray:
 def classes(
     labels: np.ndarray, clients: int, seed: int, per_client: int, size: Optional[int] = None
 ) -> Partition:
-    """`per_client` classes a client; no class has more than one holder more than another.
+    """Give `per_client` classes a client; numbers of holders of a class differ by at most one.
 
     A class is shared out evenly among its holders, so that sizes differ as the classes' sizes do;
     or every client has `size / per_client` examples of each of its classes and the rest is
@@ -157,7 +157,7 @@ def classes(
 
 
 def _even_shares(amounts: np.ndarray, held: np.ndarray) -> np.ndarray:
-    """Examples [class, client]: each class in equal parts, up to one, for those who hold it."""
+    """Return examples [class, client]: each class in equal parts, up to one, for its holders."""
     holders = held.sum(axis=1, keepdims=True)
     shares = amounts[:, None] // np.maximum(holders, 1)
     extra = np.cumsum(held, axis=1) <= amounts[:, None] - shares * holders
@@ -167,7 +167,7 @@ def _even_shares(amounts: np.ndarray, held: np.ndarray) -> np.ndarray:
 def _holders(
     num_classes: int, clients: int, per_client: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """[class, client], true where it is held: the least held classes first, ties at random."""
+    """Return who holds what [class, client]: the least held classes first, ties at random."""
     held = np.zeros((num_classes, clients), bool)
     load = np.zeros(num_classes)
     for client in range(clients):
@@ -180,7 +180,7 @@ def _holders(
 def natural(
     writers: Optional[np.ndarray], clients: int, seed: int, per_client: int = 1
 ) -> Partition:
-    """All examples of `per_client` random writers a client; other writers are dropped."""
+    """Give all examples of `per_client` random writers a client; drop other writers."""
     if writers is None:
         raise ValueError(
             "partition must not be natural for data without writers. Received: partition=natural"
@@ -200,7 +200,7 @@ def natural(
 
 
 def bootstrap(labels: np.ndarray, clients: int, seed: int, size: int) -> Partition:
-    """`size` examples a client, drawn with replacement: clients share examples."""
+    """Draw `size` examples a client with replacement: clients share examples."""
     return Bootstrap(len(labels), size, clients, seed)
 
 

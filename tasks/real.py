@@ -9,12 +9,17 @@ import pathlib
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from typing import Any, Callable, Optional
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Callable, Optional
 
 import numpy as np
 
+from tff_partial.core.types import Tensor
+
 from .task import Arrays, DataError
+
+if TYPE_CHECKING:
+    from tensorflow_datasets.core import DatasetBuilder
 
 _PROBE_SECONDS = 10
 
@@ -22,7 +27,7 @@ _PROBE_SECONDS = 10
 def image_loader(
     name: str, url: str, transpose: bool = False, train: str = "train"
 ) -> Callable[[Optional[str]], Arrays]:
-    """A `Task.load_real` for the images and labels of a tfds data set.
+    """Return a `Task.load_real` for the images and labels of a tfds data set.
 
     Args:
       name: Name in tensorflow-datasets, with its configuration where it has several.
@@ -46,19 +51,19 @@ def image_loader(
 
 
 def prepared_check(name: str) -> Callable[[Optional[str]], bool]:
-    """A `Task.is_prepared` for a tfds data set."""
+    """Return a `Task.is_prepared` for a tfds data set."""
     return lambda data_dir: find_prepared(name, data_dir) is not None
 
 
 def find_prepared(name: str, data_dir: Optional[str]) -> Optional[pathlib.Path]:
-    """The folder of the newest prepared version, <data_dir>/<name>/<version>, or None."""
+    """Return the folder of the newest version, <data_dir>/<name>/<version>, or None."""
     folder = folder_of(data_dir) / name
     found = [path.parent for path in folder.glob("*/dataset_info.json") if _version(path.parent)]
     return max(found, key=_version) if found else None
 
 
 def folder_of(data_dir: Optional[str]) -> pathlib.Path:
-    """The data folder: the one given, or the default of tensorflow-datasets."""
+    """Return the data folder: the one given, or the default of tensorflow-datasets."""
     default = os.environ.get("TFDS_DATA_DIR") or os.path.join("~", "tensorflow_datasets")
     return pathlib.Path(data_dir or default).expanduser()
 
@@ -68,8 +73,8 @@ def _version(folder: pathlib.Path) -> tuple[int, ...]:
     return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else ()
 
 
-def open_builder(name: str, url: str, data_dir: Optional[str]) -> Any:
-    """The tfds builder of a prepared data set; downloads and prepares it where it is not there.
+def open_builder(name: str, url: str, data_dir: Optional[str]) -> DatasetBuilder:
+    """Return the tfds builder of a data set, downloaded and prepared if it is not there yet.
 
     Raises:
       DataError: when that is not possible.
@@ -88,7 +93,7 @@ def open_builder(name: str, url: str, data_dir: Optional[str]) -> Any:
 
 
 def check_reachable(name: str, url: str) -> None:
-    """Raises DataError when the host of a download does not answer."""
+    """Raise DataError when the host of a download does not answer."""
     try:
         request = urllib.request.Request(url, method="HEAD")
         urllib.request.urlopen(request, timeout=_PROBE_SECONDS).close()
@@ -106,7 +111,7 @@ def check_reachable(name: str, url: str) -> None:
 
 @contextlib.contextmanager
 def one_line_errors(name: str) -> Iterator[None]:
-    """Turns whatever goes wrong while reading or downloading into a DataError of one line."""
+    """Turn whatever goes wrong while reading or downloading into a DataError of one line."""
     retries = logging.getLogger("urllib3.connectionpool")
     level = retries.level
     retries.setLevel(logging.ERROR)
@@ -123,15 +128,15 @@ def one_line_errors(name: str) -> Iterator[None]:
         retries.setLevel(level)
 
 
-def _read_images(builder: Any, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images uint8 [n, h, w, c] and labels int32 [n]; decoded a thousand a step, in parallel."""
+def _read_images(builder: DatasetBuilder, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return images uint8 [n, h, w, c], decoded a thousand at a time, and labels int32 [n]."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
     shape = builder.info.features["image"].shape
     spec = tf.TensorSpec(shape, tf.uint8)
 
-    def decode(batch: Any) -> tuple[Any, Any]:
+    def decode(batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         images = tf.map_fn(
             lambda png: tf.ensure_shape(tf.io.decode_png(png, shape[-1]), shape),
             batch["image"],
@@ -145,7 +150,7 @@ def _read_images(builder: Any, split: str) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(images), np.concatenate(labels)
 
 
-def read_texts(builder: Any, split: str) -> tuple[Any, np.ndarray]:
-    """Texts, a string tensor [n], and labels int32 [n]."""
+def read_texts(builder: DatasetBuilder, split: str) -> tuple[Tensor, np.ndarray]:
+    """Return texts, a string tensor [n], and labels int32 [n]."""
     everything = builder.as_dataset(split=split, batch_size=-1)
     return everything["text"], everything["label"].numpy().astype(np.int32)

@@ -22,9 +22,11 @@ of `synthetic_feddc.py`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, NamedTuple
+from typing import Callable, NamedTuple
 
 import numpy as np
+
+from tff_partial.core.types import Tensor
 
 from . import partition as partition_lib
 from .federated import FederatedData
@@ -44,7 +46,7 @@ class Client(NamedTuple):
 
 
 def size(seed: int, client: int) -> int:
-    """Examples of a client, held-out ones included."""
+    """Return how many examples a client has, held-out ones included."""
     return _size(np.random.default_rng([seed, client]))
 
 
@@ -53,7 +55,7 @@ def _size(rng: np.random.Generator) -> int:
 
 
 def create_client(alpha: float, beta: float, seed: int, client: int) -> Client:
-    """Client number `client`: a pure function of the arguments."""
+    """Return client number `client`: a pure function of the arguments."""
     rng = np.random.default_rng([seed, client])
     n = _size(rng)
     u, centre = rng.normal(0.0, alpha), rng.normal(0.0, beta)
@@ -66,7 +68,7 @@ def create_client(alpha: float, beta: float, seed: int, client: int) -> Client:
 
 
 def parse(partition: str) -> tuple[float, float]:
-    """(alpha, beta) of 'synthetic:ALPHA,BETA'.
+    """Return (alpha, beta) of 'synthetic:ALPHA,BETA'.
 
     Raises:
       ValueError: for another partition.
@@ -82,7 +84,7 @@ def parse(partition: str) -> tuple[float, float]:
 
 
 def generate(partition: str, clients: int, seed: int) -> FederatedData:
-    """Federated data for 'synthetic:ALPHA,BETA'.
+    """Return federated data for 'synthetic:ALPHA,BETA'.
 
     Raises:
       ValueError: for another partition.
@@ -111,7 +113,7 @@ def federated(
     num_classes: int,
     description: str,
 ) -> FederatedData:
-    """Federated data of generated clients, tested on the examples of the first 100 of them.
+    """Return federated data of generated clients, tested on examples of the first 100 of them.
 
     Args:
       train: Client -> its training examples.
@@ -128,8 +130,8 @@ def federated(
     )
 
 
-def as_float(x: Any) -> Any:
-    """The features as the model takes them."""
+def as_float(x: Tensor) -> Tensor:
+    """Return the features as the model takes them."""
     import tensorflow as tf
 
     return tf.cast(x, tf.float32)

@@ -29,7 +29,7 @@ _FEATURES, _CLASSES, _SIZE = 30, 5, 200
 
 
 def create_client(alpha: float, beta: float, seed: int, client: int) -> synthetic.Examples:
-    """x float32 [200, 30] and y int32 [200] of a client: a pure function of the arguments."""
+    """Return x float32 [200, 30] and y int32 [200] of a client, a function of the arguments."""
     rng = np.random.default_rng([seed, client])
     # Three words, so that no client has this generator.
     kernel, bias = _model(0.0, np.random.default_rng([seed, 0, 1]))
@@ -49,7 +49,7 @@ def _model(u: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def generate(partition: str, clients: int, seed: int) -> FederatedData:
-    """Federated data for 'synthetic:ALPHA,BETA'.
+    """Return federated data for 'synthetic:ALPHA,BETA'.
 
     Raises:
       ValueError: for another partition.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Protocol, Union
+from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Protocol, Union
 
 import numpy as np
 
 from tff_partial import tiers
 from tff_partial.core import objectives
+from tff_partial.core.types import Tensor
 
 from . import partition as partition_lib
 
@@ -153,19 +154,18 @@ class Settings:
         if not self.tiers:
             _require(not self.only_tiers, "only_tiers", "be given with tiers", self.only_tiers)
             return
-        found = {tier.name: tier.count for tier in tiers.parse(self.tiers)}
-        total = sum(found.values())
-        limit = f"add up to clients ({self.clients})"
-        _require(total == self.clients, "tiers", limit, self.tiers)
-        if self.only_tiers:
-            only = self.only_tiers.split(",")
-            known = f"be of {sorted(found)}, each once"
-            fits = set(only) <= set(found) and len(set(only)) == len(only)
-            _require(fits, "only_tiers", known, self.only_tiers)
-            count = sum(found[name] for name in only)
-            limit = f"be at most {count}, the clients that take part"
-            fits = self.clients_per_round <= count
-            _require(fits, "clients_per_round", limit, self.clients_per_round)
+        total = sum(tier.count for tier in tiers.parse(self.tiers))
+        _require(total == self.clients, "tiers", f"add up to clients ({self.clients})", self.tiers)
+        limit = f"be at most {self.participants}, the clients that take part"
+        fits = self.clients_per_round <= self.participants
+        _require(fits, "clients_per_round", limit, self.clients_per_round)
+
+    @property
+    def participants(self) -> int:
+        """Number of clients that can be drawn."""
+        if not self.tiers:
+            return self.clients
+        return sum(t.count for t in tiers.select(tiers.parse(self.tiers), self.only_tiers))
 
 
 class Inputs(Protocol):
@@ -216,7 +216,7 @@ class Task:
     demo: Settings
     papers: Mapping[str, Settings]
     default_paper: str
-    preprocess: Callable[[Any], Any]
+    preprocess: Callable[[Tensor], Tensor]
     x_dtype: str = "uint8"
     examples: tuple[int, int] = (5_000, 1_000)
     writers: int = 0
@@ -225,7 +225,7 @@ class Task:
     load_real: Optional[Callable[[Optional[str]], Arrays]] = None
     is_prepared: Optional[Callable[[Optional[str]], bool]] = None
     metrics: tuple[str, ...] = ("accuracy",)
-    augment: Optional[Callable[[Any, Any], Any]] = None
+    augment: Optional[Callable[[Tensor, Tensor], Tensor]] = None
     generate: Optional[Callable[[str, int, int], FederatedData]] = None
 
     def __post_init__(self) -> None:

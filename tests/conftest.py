@@ -33,3 +33,9 @@ def keep_runtime(default_runtime):
     """For tests that call `run_experiment.main`, which sets a runtime of its own."""
     yield
     tff.framework.set_default_context(default_runtime)
+
+
+@pytest.fixture
+def results(tmp_path):
+    """A folder of results, not made yet."""
+    return tmp_path / "results"

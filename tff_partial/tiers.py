@@ -125,6 +125,21 @@ def parse(text: str, are_rates: bool = False) -> tuple[Tier, ...]:
     return tuple(create(name, count, are_rates) for name, count in counts.items())
 
 
+def select(tiers: Sequence[Tier], only: str) -> tuple[Tier, ...]:
+    """Return the tiers that a text such as 'strong,weak' names; all of them if it is empty.
+
+    Raises:
+      ValueError: If it names others, or one of them twice.
+    """
+    named = {tier.name: tier for tier in tiers}
+    names = only.split(",") if only else [*named]
+    if not {*names} <= {*named} or len({*names}) < len(names):
+        raise ValueError(
+            f"only_tiers must be of {sorted(named)}, each once. Received: only_tiers={only}"
+        )
+    return tuple(named[name] for name in names)
+
+
 def scale(tiers: Sequence[Tier], clients: int) -> str:
     """Return the text of tiers in the same proportions for another number of clients."""
     total = sum(tier.count for tier in tiers)

@@ -49,7 +49,7 @@ def test_results(folder):
     run(folder, "-m", "tff_partial.plots", "results/a")
     run(folder, "-m", "tff_partial.report", "results")
     assert (folder / "curves.png").stat().st_size > 0
-    assert "75" in (folder / "results" / "report.html").read_text()
+    assert "75" in (folder / "report.html").read_text()
 
 
 def test_runs(folder):

@@ -73,7 +73,7 @@ def test_the_experiment_fills_in_what_an_algorithm_needs():
     def params(algo, **needed):
         return config.create_params(config.create("mnist", algo), **needed)
 
-    assert params("embracing").tiers == ("strong", "moderate", "weak")
+    assert params("embracing").tier_names == ("strong", "moderate", "weak")
     assert params("scaffold").population == config.create("mnist", "scaffold").settings.clients
     examples = params("feddse", data=_Clients([5, 5])).server_examples(4)
     assert np.bincount(examples[:, 0]).tolist() == [2, 2]
@@ -101,3 +101,12 @@ def test_examples_of_the_server_come_from_all_clients_alike(sizes, examples, exp
     found = config.mixed_examples(_Clients(sizes), 0, examples)
     assert np.bincount(found[:, 0], minlength=4).tolist() == expected
     assert len(config.mixed_examples(_Clients([5] * 100), 0, 10)) == 10
+
+
+@pytest.mark.parametrize("algo", ["feddyn", "feddc", "fedumf_feddc"])
+def test_a_demo_has_hyperparameters_of_its_own(algo):
+    assert config.create_params(config.create("mnist", algo)).alpha == 0.1
+    given = config.create("mnist", algo, **{f"{algo}_alpha": 0.03})
+    assert config.create_params(given).alpha == 0.03
+    paper = config.create("mnist", algo, preset="paper")
+    assert config.create_params(paper).alpha == 0.01

@@ -16,7 +16,7 @@ def test_losses_of_local_models_before_the_average_and_of_the_global_one(name):
     running = tiny.Rounds(process, data)
     states = process.client_states(range(3), [True] * 3, [process.initial_client_state()] * 3, True)
     output = process.next(running.state, states, running.records)
-    found = process.measure(output)
+    found = output.metrics["losses"]
     models = before_the_last_average(name, data, running.weights())
     losses = [reference_loss(model, *data[i]) for i, model in enumerate(models)]
     assert found["min_local_loss"] == pytest.approx(min(losses), rel=1e-5)

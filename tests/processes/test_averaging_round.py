@@ -1,5 +1,6 @@
 """A round in one computation or in several, against NumPy."""
 
+import numpy as np
 import pytest
 
 from tests import tiny
@@ -35,3 +36,27 @@ def test_equals_numpy(name, params, weighting, in_steps):
         assert_round(running, wanted[t * TAU + TAU - 1])
     if name == "partial_averaging":
         assert float(running.metrics[-1]["discrepancy"]) > 1e-4
+
+
+def test_in_steps_clients_may_come_back_in_another_order(monkeypatch):
+    """As from several workers: states and data stay together, and `next` is left alone."""
+    data, process = tiny.client_data(SIZES), tiny.build("partial_averaging", local())
+    expected = tiny.Rounds(process, data)
+    in_steps = process.in_steps()
+    for name in ("advance", "finish"):
+        computation = getattr(process._steps, name)
+        monkeypatch.setattr(
+            process._steps, name, lambda *args, c=computation: reverse_last(c(*args))
+        )
+    running = tiny.Rounds(in_steps, data)
+    for _ in range(2):
+        running.next()
+        expected.next()
+    for client in range(3):
+        for a, b in zip(tiny.flat(running.kept(client)), tiny.flat(expected.kept(client))):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def reverse_last(results):
+    *others, clients = results
+    return (*others, clients[::-1])

@@ -445,7 +445,7 @@ def test_tasks_say_whether_they_have_writers():
 
 
 def test_the_document_lists_every_recipe_with_its_number_of_runs():
-    text = (catalog.FOLDER.parent / "docs" / "recipes.md").read_text()
+    text = (catalog.FOLDER.parent / "docs" / "reproducing.md").read_text()
     for name in ALL:
         recipe = catalog.load(name)
         count = "exact" if recipe.kind == "exact" else len(recipe.rows)
@@ -453,7 +453,7 @@ def test_the_document_lists_every_recipe_with_its_number_of_runs():
 
 
 def test_the_example_of_the_document_is_a_recipe(tmp_path):
-    text = (catalog.FOLDER.parent / "docs" / "recipes.md").read_text()
+    text = (catalog.FOLDER.parent / "docs" / "reproducing.md").read_text()
     grid, rows = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "grid.toml").write_text(grid)
     found = catalog.load(str(tmp_path / "grid.toml"))

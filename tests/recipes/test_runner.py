@@ -305,14 +305,15 @@ def test_dry_run_lists_the_runs_and_writes_nothing(tiny, tmp_path, capsys, monke
 @pytest.mark.parametrize(("is_embedded", "words"), [(True, 32), (False, 256)])
 def test_the_estimate_is_of_the_data_that_are_used(is_embedded, words):
     experiment = config.create("imdb", "fedavg")
-    assert estimate.Data.of(experiment, is_embedded).input_shape == (words,)
+    assert estimate.expected_data(experiment, is_embedded)[0].input_shape == (words,)
 
 
 @pytest.mark.parametrize(("is_embedded", "writers"), [(True, 100), (False, 3400)])
 def test_clients_of_writers_have_the_writers_share_of_the_examples(is_embedded, writers):
     experiment = config.create("femnist", "fedavg")
     train = 3 * 1397 if is_embedded else tasks.TASKS["femnist"].examples[0]
-    assert estimate.Data.of(experiment, is_embedded).size == 2 * train // writers
+    data, _ = estimate.expected_data(experiment, is_embedded)
+    assert data.client_size(0) == 2 * train // writers
 
 
 def test_exact_tables_print_at_once(tmp_path, capsys):

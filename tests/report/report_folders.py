@@ -1,6 +1,9 @@
-"""Run folders and recipes, written by hand for tests of the report."""
+"""Run folders and recipes, written by hand for tests of the report, and what it makes of them."""
 
 import json
+import re
+
+from tff_partial.report import markdown, page, sections
 
 SETTINGS = {
     "task": "mnist",
@@ -21,6 +24,7 @@ SETTINGS = {
     "seed": 0,
 }
 EMBEDDED = "embedded: digits"
+MARK = "not the real set"
 COLUMNS = (
     "round",
     "train_loss",
@@ -103,3 +107,24 @@ def write_recipe(results, rows, name="embracing/table3", scale=0.1, **changes):
     }
     (folder / "recipe.json").write_text(json.dumps(content))
     return folder
+
+
+def tables(text):
+    """The Markdown tables of a document: a list of (head -> cell) for each."""
+    found = []
+    for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        lines = [re.split(r" (?<!\\)\| ", line.strip("| ")) for line in block.splitlines()]
+        found.append([dict(zip(lines[0], line)) for line in lines[2:]])
+    return found
+
+
+def rendered(folder):
+    """The report of a folder as Markdown and as a page."""
+    found = sections.find([str(folder)])
+    return markdown.render(found), page.render(found)
+
+
+def write(path, text):
+    """A file, in a folder that need not exist."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)

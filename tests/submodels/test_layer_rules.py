@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from tests.submodels.specs import user_spec
+from tests.submodels.specs import check_small_equals_zeroed, user_spec
 from tff_partial.submodels import groups as channel_groups
 from tff_partial.submodels import layer_rules
 
@@ -104,3 +104,29 @@ def test_layers_inside_of_a_block():
     assert layer_rules.inner(tf.keras.Sequential([dense, relu])) == [dense, relu]
     assert layer_rules.inner(tf.keras.layers.TimeDistributed(dense)) == [dense]
     assert layer_rules.inner(relu) == []
+
+
+class Gain(tf.keras.layers.Layer):
+    def build(self, input_shape):
+        self.gain = self.add_weight("gain", shape=input_shape[-1:])
+
+    def call(self, x):
+        return x * self.gain
+
+
+def test_a_layer_of_ones_own_with_a_registered_rule_is_sliced(monkeypatch):
+    def rule(analysis, layer, axes, *shapes):
+        analysis.own(layer.gain, axes[0])
+        return axes[0]
+
+    spec = user_spec(
+        lambda: tf.keras.Sequential(
+            [tf.keras.layers.Dense(6, "relu"), Gain(), tf.keras.layers.Dense(2)]
+        ),
+        shape=(4,),
+    )
+    with pytest.raises(ValueError, match="of no such kind"):
+        channel_groups.analyse(spec)
+    monkeypatch.setattr(layer_rules, "_REGISTERED", {})
+    layer_rules.register(Gain, rule)
+    check_small_equals_zeroed(spec)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Any, Callable, ClassVar, Generic, Optional, Protocol, TypeVar, Union
 
 from tff_partial import costs
-from tff_partial.core.fields import Field, fields_of
+from tff_partial.core.fields import Field, Value, fields_of
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
@@ -40,11 +41,13 @@ class Defaults:
       clip_norm: Gradients are clipped to this norm, unless the preset clips them.
       normalization: Kind of normalisation, for models that have one.
       local_steps: Local steps of a round, where the preset counts epochs.
+      demo: Hyperparameters in demo presets, whose runs are short.
     """
 
     clip_norm: Optional[float] = None
     normalization: Optional[str] = None
     local_steps: Optional[int] = None
+    demo: Mapping[str, Value] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

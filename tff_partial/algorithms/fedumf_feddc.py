@@ -20,7 +20,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 
-from tff_partial.algorithms.declaration import Algorithm
+from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Structure
 from tff_partial.core.vectors import Vector, choose
@@ -80,4 +80,5 @@ ALGORITHM = Algorithm(
     cost=drift_correction.cost,
     needs=("population",),
     next_cohort_trains=True,
+    defaults=Defaults(demo={"alpha": 0.1}),
 )

@@ -27,7 +27,7 @@ Prepared = TypeVar("Prepared", bound=HasFolder)
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, with exit code 2.
+    """A parser of flags that raises a ValueError, in one line, if they are wrong.
 
     Args:
       command: The module that runs it, below `tff_partial`.
@@ -42,8 +42,13 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
+    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Return the flags."""
+        self._given = " ".join(arguments)
+        return self.parse_args(arguments)
+
     def error(self, message: str) -> NoReturn:
-        self.exit(fail(message, code=2))
+        raise ValueError(f"flags must be as in --help: {message}. Received: {self._given}")
 
 
 def start(command: str, arguments: Optional[Sequence[str]] = None) -> NoReturn:

@@ -7,10 +7,12 @@ A target counts as reached in the first round whose evaluation reaches it; `*` i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from tff_partial.cli import command_line
-from tff_partial.results import compare
+from tff_partial.results import metrics
+from tff_partial.results.text_files import ResultsError
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -18,9 +20,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = command_line.Parser("compare", __doc__)
     parser.add_argument("folders", nargs="+", help="Results folders of runs.")
     parser.add_argument("--targets", default="", help="Test accuracies, such as 0.92,0.95.")
-    flags = parser.parse_args(arguments)
     try:
-        print(compare.table(flags.folders, _targets(flags.targets)))
+        flags = parser.read(arguments)
+        print(table(flags.folders, _targets(flags.targets)))
     except ValueError as error:
         return command_line.fail(error, code=2)
     return 0
@@ -33,3 +35,29 @@ def _targets(text: str) -> list[float]:
         raise ValueError(
             f"targets must be accuracies such as 0.92,0.95. Received: {text}"
         ) from None
+
+
+def table(folders: Sequence[str], targets: Sequence[float]) -> str:
+    """Return a Markdown table with a row for each run; `*` for a target that it did not reach.
+
+    Raises:
+      ResultsError: If a folder holds no run.
+    """
+    heads = ["run", *(f"{100 * t:g} %" for t in targets), "final", "best", "rounds"]
+    lines = [heads, ["---"] * len(heads), *(_line(folder, targets) for folder in folders)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _line(folder: str, targets: Sequence[float]) -> list[str]:
+    rows = metrics.read(folder)
+    accuracies = metrics.values(rows, "test_accuracy")
+    if not accuracies:
+        raise ResultsError(f"a run must have an evaluation. Received: {folder}")
+    reached = [metrics.rounds_to(rows, target) for target in targets]
+    return [
+        os.path.basename(os.path.normpath(folder)),
+        *("*" if number is None else str(number) for number in reached),
+        f"{accuracies[-1]:.4f}",
+        f"{max(accuracies):.4f}",
+        str(len(rows)),
+    ]

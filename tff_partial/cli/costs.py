@@ -1,36 +1,69 @@
-"""What training a model costs a client, beside the papers: `python -m tff_partial.costs`."""
+"""What training a model costs a client, beside the papers' figures.
+
+python -m tff_partial.costs --model=resnet20 --tiers=strong,7,0.3
+"""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from tff_partial import tiers
+from tff_partial.cli import command_line
+from tff_partial.core.types import Cell, Row
 from tff_partial.experiments.bundled import models
 from tff_partial.recipes import model_costs
 
 
-def _format(found: Mapping[str, Any]) -> str:
-    batch = found["activations_batch"]
+def main(arguments: Sequence[str]) -> int:
+    """Print the report that the arguments ask for; return the exit code."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    parser = command_line.Parser("costs", __doc__)
+    add = parser.add_argument
+    add("--model", default="resnet20", help=f"{', '.join(models.NAMES)}.")
+    add("--batch_size", default="32", help="Examples in a local step.")
+    add("--task", help="Task whose input and classes to take; by default those of the paper.")
+    add("--num_classes", help="Number of classes, if other than the task's.")
+    add("--tiers", default=",".join(tiers.NAMES), help="Tiers, such as strong,7,0.3.")
+    add("--json", action="store_true", help="Print JSON.")
+    try:
+        flags = parser.read(arguments)
+        batch_size = _positive("batch_size", flags.batch_size)
+        shape, classes = model_costs.default_input(flags.model, flags.task)
+        classes = _positive("num_classes", flags.num_classes or str(classes))
+        asked = tiers.as_tiers(flags.tiers.split(","))
+        report = model_costs.report(flags.model, shape, classes, batch_size, asked)
+    except ValueError as error:
+        return command_line.fail(error, code=2)
+    print(json.dumps(report) if flags.json else _format(report))
+    return 0
+
+
+def _positive(name: str, text: str) -> int:
+    if not (text.isdecimal() and int(text) > 0):
+        raise ValueError(f"{name} must be a positive integer. Received: {name}={text!r}")
+    return int(text)
+
+
+def _format(report: Mapping[str, Any]) -> str:
+    batch = report["activations_batch"]
     lines = [
-        f"{found['model']}, input {found['input_shape']}, {found['num_classes']} classes",
+        f"{report['model']}, input {report['input_shape']}, {report['num_classes']} classes",
         f"activations and capacity of a batch of {batch}; operations of one example, `record` once "
         "a round, `update` once a step; bytes of a round",
         "",
-        *_align(found["rows"]),
+        *_align(report["rows"]),
     ]
-    if found["fedpmt_table_2"]:
-        lines += ["", f"FedPMT, table II: operations of a step of {found['batch_size']} examples"]
-        lines += ["", *_align(found["fedpmt_table_2"]), "", model_costs.remark()]
+    if report["fedpmt_table_2"]:
+        lines += ["", f"FedPMT, table II: operations of a step of {report['batch_size']} examples"]
+        lines += ["", *_align(report["fedpmt_table_2"]), "", model_costs.remark()]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _align(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Lines of a table: texts to the left, numbers to the right."""
+def _align(rows: Sequence[Row]) -> list[str]:
+    """Return the lines of a table: texts to the left, numbers to the right."""
     cells = [[_cell(value) for value in row.values()] for row in rows]
     table = [list(rows[0]), *cells]
     widths = [max(map(len, column)) for column in zip(*table)]
@@ -41,52 +74,7 @@ def _align(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Cell) -> str:
     if isinstance(value, float):
         return f"{value:.2f}"
-    return f"{value:,}" if isinstance(value, int) else value
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
-
-
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    summary = "Prints what training a model costs a client."
-    parser = _Parser("python -m tff_partial.costs", description=summary, allow_abbrev=False)
-    parser.add_argument("--model", default="resnet20", help=", ".join(models.NAMES))
-    parser.add_argument("--batch_size", default="32", help="examples in a local step")
-    parser.add_argument("--task", help="whose input and classes to take; by default the papers'")
-    parser.add_argument("--num_classes", help="other than the task's")
-    parser.add_argument("--tiers", default=",".join(tiers.NAMES), help="such as strong,7,0.3")
-    parser.add_argument("--json", action="store_true", help="prints JSON")
-    try:
-        return parser.parse_args(argv)
-    except ValueError as error:
-        given = " ".join(argv)
-        raise ValueError(f"flags must be as in --help: {error}. Received: {given}") from None
-
-
-def _positive(name: str, text: str) -> int:
-    if not (text.isdecimal() and int(text) > 0):
-        raise ValueError(f"{name} must be a positive integer. Received: {name}={text!r}")
-    return int(text)
-
-
-def main(argv: Sequence[str]) -> int:
-    """Prints the report that the flags ask for; returns the exit code."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    try:
-        args = _parse(argv)
-        batch_size = _positive("batch_size", args.batch_size)
-        shape, classes = model_costs.default_input(args.model, args.task)
-        classes = _positive("num_classes", args.num_classes or str(classes))
-        found = model_costs.report(
-            args.model, shape, classes, batch_size, tiers.as_tiers(args.tiers.split(","))
-        )
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(json.dumps(found) if args.json else _format(found))
-    return 0
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -76,7 +76,10 @@ def write(arguments: Sequence[str]) -> int:
     """Write the page to the file that the argument names; return the exit code."""
     parser = command_line.Parser("cli.flag_reference", __doc__)
     parser.add_argument("output", help="File to write.")
-    text_files.write_text(parser.parse_args(arguments).output, text())
+    try:
+        text_files.write_text(parser.read(arguments).output, text())
+    except ValueError as error:
+        return command_line.fail(error, code=2)
     return 0
 
 

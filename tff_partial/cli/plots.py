@@ -22,8 +22,8 @@ def main(arguments: Sequence[str]) -> int:
         "--columns", default="test_accuracy,test_loss", help="Columns of metrics.csv."
     )
     parser.add_argument("--output", default="curves.png", help="The picture to write.")
-    flags = parser.parse_args(arguments)
     try:
+        flags = parser.read(arguments)
         runs = [figures.read(folder) for folder in flags.folders]
         figures.plot(runs, flags.columns.split(","), flags.output)
     except (ValueError, OSError) as error:

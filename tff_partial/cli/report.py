@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from tff_partial.cli import command_line
-from tff_partial.report import markdown, page, remarks, sections
+from tff_partial.report import markdown, page, sections
 from tff_partial.report.runs import ReportError
 from tff_partial.results import text_files
 
@@ -33,17 +33,17 @@ def main(arguments: Sequence[str]) -> int:
         "--remarks",
         help="Folder of remarks on the figures: <paper>/<name>.md and introduction.md.",
     )
-    flags = parser.parse_args(arguments)
-    output = flags.output if flags.output is not None or flags.markdown else PAGE
     try:
+        flags = parser.read(arguments)
+        output = flags.output if flags.output is not None or flags.markdown else PAGE
         _check_output(output)
-        parts = remarks.add(sections.find(flags.folders), flags.remarks)
+        parts = sections.add_remarks(sections.find(flags.folders), flags.remarks)
         if flags.markdown:
-            text = markdown.render(parts, remarks.read(flags.remarks, "introduction"))
+            text = markdown.render(parts, sections.read_remarks(flags.remarks, "introduction"))
         else:
             text = page.render(parts)
         _write(output, text)
-    except ReportError as error:
+    except ValueError as error:
         for line in str(error).splitlines():
             command_line.fail(line)
         return 2

@@ -94,14 +94,6 @@ def describe(values: absl_flags.FlagValues) -> str:
     return description.text(config.create(**{**given, "algo": values.describe}), flags.SETTINGS)
 
 
-def _check_no_recipe(values: absl_flags.FlagValues) -> None:
-    given = [f"--{name}" for name in RECIPE_FLAGS if values[name].present]
-    if given:
-        raise ValueError(
-            f"{', '.join(RECIPE_FLAGS[1:])} must be given with recipe. Received: {given}"
-        )
-
-
 def _prepare(arguments: Sequence[str]) -> Union[int, experiment_run.Prepared]:
     """Do what the flags ask for and return the exit code; prepare a run if it is one."""
     values = absl_flags.FlagValues()
@@ -120,7 +112,10 @@ def _prepare(arguments: Sequence[str]) -> Union[int, experiment_run.Prepared]:
         return 0
     if values.recipe is not None:
         return runner.main(recipe_options(values), values.jobs, values.dry_run)
-    _check_no_recipe(values)
+    alone = [f"--{name}" for name in RECIPE_FLAGS if values[name].present]
+    if alone:
+        needs = f"{', '.join(RECIPE_FLAGS[1:])} must be given with recipe. "
+        raise ValueError(f"{needs}Received: {alone}")
     return experiment_run.prepare(**settings_of(values))
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import NoReturn
 
 from tff_partial.cli import command_line
 from tff_partial.core.fields import Field, fields_of
@@ -28,20 +27,15 @@ _FLAGS = (
 _MEASURING = tuple(field.name for field in fields_of(study.Measuring))
 
 
-class _Parser(command_line.Parser):
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(f"flags must be as in --help. Received: {message}")
-
-
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the flags; raise a ValueError if they are wrong."""
-    parser = _Parser("similarity", __doc__)
+    parser = command_line.Parser("similarity", __doc__)
     for field in _FLAGS:
         parser.add_argument(
             f"--{field.name}", type=field.type, default=field.default, help=field.doc
         )
     parser.set_defaults(task="cifar10")
-    return parser.parse_args(arguments)
+    return parser.read(arguments)
 
 
 def _prepare(arguments: Sequence[str]) -> study.Prepared:

@@ -24,7 +24,10 @@ class _Stopped(Exception):
 
 def main(arguments: Sequence[str]) -> int:
     """Run the worker that the arguments ask for; return the exit code."""
-    flags = _parse(arguments)
+    try:
+        flags = _parse(arguments)
+    except ValueError as error:
+        return command_line.fail(error, code=2)
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
     try:
@@ -45,17 +48,15 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="N",
         help="Clients trained at the same time; no limit by default.",
     )
-    flags = parser.parse_args(arguments)
+    flags = parser.read(arguments)
     if _is_taken(flags.port):
-        parser.error(f"expected a free port. Received: --port={flags.port}, which is in use")
+        raise ValueError(f"port must be free. Received: --port={flags.port}, which is in use")
     return flags
 
 
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(
-            f"expected a port number from 1 to 65535. Received: {text!r}"
-        )
+        raise argparse.ArgumentTypeError(f"must be a port number from 1 to 65535, not {text!r}")
     return int(text)
 
 

@@ -67,17 +67,13 @@ class ContributorMean:
         return tff.templates.AggregationProcess(initialize, next_fn)
 
 
-def _map(
-    fn: Callable[[Tensor, Tensor], Tensor], values: Structure, weights: Structure
-) -> Structure:
+def _map(fn: Callable[..., Tensor], values: Structure, weights: Structure) -> Structure:
     """Apply fn(value, weight) to every float variable; a single weight serves all."""
     flat_values, flat_weights = tf.nest.flatten(values), tf.nest.flatten(weights)
     if len(flat_weights) == 1:
         flat_weights *= len(flat_values)
-    results = [
-        fn(v, w) if v.dtype.is_floating else tf.zeros_like(v)
-        for v, w in zip(flat_values, flat_weights)
-    ]
+    pairs = zip(flat_values, flat_weights)
+    results = [fn(v, w) if v.dtype.is_floating else tf.zeros_like(v) for v, w in pairs]
     return tf.nest.pack_sequence_as(values, results)
 
 

@@ -20,10 +20,8 @@ def one_of(name: str, value: object, choices: Collection[object]) -> None:
 def finite_fields(params: object, may_be_infinite: Collection[str] = ()) -> None:
     """Raise a ValueError if a field of a dataclass is NaN, infinite or beyond float32."""
     for field in dataclasses.fields(params):  # type: ignore[arg-type]
-        value = getattr(params, field.name)
+        name, value = field.name, getattr(params, field.name)
         if isinstance(value, float) and not abs(value) <= LARGEST:
-            if value == math.inf and field.name in may_be_infinite:
+            if value == math.inf and name in may_be_infinite:
                 continue
-            raise ValueError(
-                f"{field.name} must be a finite float32. Received: {field.name}={value}"
-            )
+            raise ValueError(f"{name} must be a finite float32. Received: {name}={value}")

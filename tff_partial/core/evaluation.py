@@ -62,7 +62,7 @@ def build(
     batches = [slice(start, start + batch_size) for start in range(0, len(labels), batch_size)]
     signature = [_batch_spec(model), tf.TensorSpec([None], tf.int32)]
     map_batches = _Mapper(batch_sums, signature, len(batches))
-    calibrate = _build_calibrate(model, calibration, calibration_batch)
+    calibrate = _calibrator(model, calibration, calibration_batch)
 
     def evaluate(weights: Weights) -> Evaluation:
         model.assign(weights)
@@ -87,15 +87,13 @@ def calibrated(
     """
     model = spec.instantiate()
     model.assign(weights)
-    _build_calibrate(model, examples, batch_size)()
+    _calibrator(model, examples, batch_size)()
     return tff.learning.models.ModelWeights(
         list(weights.trainable), [variable.numpy() for variable in model.statistics]
     )
 
 
-def _build_calibrate(
-    model: Model, examples: Optional[Array], batch_size: int
-) -> Callable[[], None]:
+def _calibrator(model: Model, examples: Optional[Array], batch_size: int) -> Callable[[], None]:
     """Return a function that sets the statistics of static layers for the current weights."""
     layers = model.layers_of(tf.keras.layers.BatchNormalization)
     static = [layer for layer in layers if normalization.is_static(layer)]

@@ -92,12 +92,10 @@ def call(layer: Layer, x: Tensor, training: bool) -> Tensor:
 
 
 @contextlib.contextmanager
-def replaced_calls(
-    layers: Sequence[Layer], create_call: Callable[[Layer], Callable[..., Tensor]]
-) -> Iterator[None]:
-    """Replace the `call` of each layer by what `create_call(layer)` returns."""
+def replaced_calls(layers: Sequence[Layer], create: Callable[[Layer], Callable]) -> Iterator[None]:
+    """Replace the `call` of each layer by what `create(layer)` returns."""
     for layer in layers:
-        layer.call = create_call(layer)
+        layer.call = create(layer)
     try:
         yield
     finally:
@@ -105,10 +103,6 @@ def replaced_calls(
             del layer.call
 
 
-def training_call(layer: Layer) -> Callable[..., Tensor]:
-    """Return a `call` that is in training mode, whatever the mode of the forward pass."""
-
-    def in_training(x: Tensor, *unused: Structure, **ignored: Structure) -> Tensor:
-        return type(layer).call(layer, x, training=True)
-
-    return in_training
+def call_in_training(layer: Layer, x: Tensor, *unused: Structure, **ignored: Structure) -> Tensor:
+    """Run the `call` of a layer's class in training mode, whatever the mode of the pass."""
+    return type(layer).call(layer, x, training=True)

@@ -210,10 +210,8 @@ def _build_gradients(
     variables = part.variables
     differentiate = part.backprop or functools.partial(backprop, model, variables, part.forward)
 
-    def decayed(grads: list[Tensor], is_decayed: Callable[[Variable], bool]) -> list[Tensor]:
-        return [
-            g + local.weight_decay * v if is_decayed(v) else g for g, v in zip(grads, variables)
-        ]
+    def decayed(grads: list[Tensor], chosen: Callable[[Variable], bool]) -> list[Tensor]:
+        return [g + local.weight_decay * v if chosen(v) else g for g, v in zip(grads, variables)]
 
     def gradients(x: Structure, y: Tensor) -> tuple[list[Tensor], Tensor]:
         grads, losses, logits = differentiate(x, y)

@@ -10,7 +10,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Callable, Optional
 
 import numpy as np
@@ -146,10 +146,8 @@ class Model:
             # Called rather than `build`-ed: a Sequential in a Sequential has no variables else.
             example = tf.zeros([1, *spec.input_shape], spec.input_dtype)
             self.forward(self.preprocess(example), training=False)
-        self.trainable: list[Variable] = [v for b in self.blocks for v in b.trainable_variables]
-        self.statistics: list[Variable] = [
-            v for b in self.blocks for v in b.non_trainable_variables
-        ]
+        self.trainable = [v for b in self.blocks for v in b.trainable_variables]
+        self.statistics = [v for b in self.blocks for v in b.non_trainable_variables]
         self._step_seed = tf.Variable([0, 0], trainable=False, dtype=tf.int32)
         has_random_layers = keras_compat.use_stateless_randomness(self.blocks, self._step_seed)
         self.is_random = has_random_layers or spec.augment is not None
@@ -164,6 +162,11 @@ class Model:
         return self._buffers[key]
 
     @property
+    def variables(self) -> list[Variable]:
+        """All variables: the trainable ones, then the statistics."""
+        return [*self.trainable, *self.statistics]
+
+    @property
     def weights(self) -> Weights:
         return tff.learning.models.ModelWeights(self.trainable, self.statistics)
 
@@ -175,9 +178,7 @@ class Model:
         """Change a batch of examples as clients hold them at random, if the spec says so."""
         return self.spec.augment(x, self.step_seed()) if self.spec.augment else x
 
-    def forward(
-        self, x: Tensor, training: bool, blocks: Optional[Sequence[Layer]] = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, training: bool, blocks: Optional[list[Layer]] = None) -> Tensor:
         """Run `blocks` (all by default) one after the other."""
         with keras_compat.tf2_behavior():
             for block in self.blocks if blocks is None else blocks:
@@ -207,14 +208,14 @@ class Model:
         layers = self.layers_of(tf.keras.layers.BatchNormalization)
         if static_only:
             layers = [layer for layer in layers if normalization.is_static(layer)]
-        with keras_compat.replaced_calls(layers, keras_compat.training_call):
+        in_training = functools.partial(functools.partial, keras_compat.call_in_training)
+        with keras_compat.replaced_calls(layers, in_training):
             yield
 
     def assign(self, weights: Weights) -> None:
         """Set all variables from a `ModelWeights` of tensors."""
-        for variable, value in zip(self.trainable, weights.trainable):
-            variable.assign(value, read_value=False)
-        for variable, value in zip(self.statistics, weights.non_trainable):
+        values = [*weights.trainable, *weights.non_trainable]
+        for variable, value in zip(self.variables, values):
             variable.assign(value, read_value=False)
 
     def set_seed(self, seed: Tensor) -> None:

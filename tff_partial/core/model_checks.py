@@ -91,28 +91,21 @@ def check_shared(blocks: Sequence[Layer]) -> None:
                 )
 
 
-def check_chain(
-    keras_model: KerasModel, inputs: Tensor, create_model: Callable[[KerasModel], Model]
-) -> Model:
+def check_chain(keras_model: KerasModel, x: Tensor, create: Callable[[KerasModel], Model]) -> Model:
     """Return the model as blocks; raise a ValueError unless these in a row compute the same.
 
-    Both are run on the same random batch with the same random weights, in inference and in training
-    mode. To be called in a graph of its own, whose variables it sets.
-
-    Args:
-      keras_model: The model.
-      inputs: A batch for the first block.
-      create_model: The Keras model -> its blocks.
+    Both are run on the batch x with the same random weights, in inference and in training mode. To
+    be called in a graph of its own, whose variables it sets.
     """
     # Called first: its layers have the shapes then that it means them to have.
-    keras_compat.call(keras_model, inputs, training=False)
+    keras_compat.call(keras_model, x, training=False)
     try:
-        model = create_model(keras_model)
+        model = create(keras_model)
     except (ValueError, TypeError) as error:
         raise _refused(keras_model, "its layers cannot be called so") from error
-    if {id(v) for v in keras_model.variables} - {id(v) for v in _variables(model)}:
+    if {id(v) for v in keras_model.variables} - {id(v) for v in model.variables}:
         raise _refused(keras_model, "it has variables that belong to none of its layers")
-    by_mode = _run_both(keras_model, model, inputs)
+    by_mode = _run_both(keras_model, model, x)
     for mode, (expected, actual) in zip(("inference", "training"), by_mode):
         if not _is_same(expected, actual):
             difference = _described(actual, expected)
@@ -120,13 +113,9 @@ def check_chain(
     return model
 
 
-def _variables(model: Model) -> list[Variable]:
-    return [*model.trainable, *model.statistics]
-
-
 def _run_both(keras_model: KerasModel, model: Model, inputs: Tensor) -> list[list[Array]]:
     """Return the outputs [inference, training][model, its blocks] with random weights."""
-    variables = [v for v in _variables(model) if v.dtype.is_floating]
+    variables = [v for v in model.variables if v.dtype.is_floating]
     noisy = [v.assign(v + _noise(v, seed)) for seed, v in enumerate(variables)]
     whole = functools.partial(keras_compat.call, keras_model)
 
@@ -181,8 +170,7 @@ def _is_same(expected: Array, actual: Array) -> bool:
 
 def _described(actual: Array, expected: Array) -> str:
     if actual.shape != expected.shape:
-        return (
-            f"{list(actual.shape[1:])} values for an example instead of {list(expected.shape[1:])}"
-        )
+        received, wanted = list(actual.shape[1:]), list(expected.shape[1:])
+        return f"{received} values for an example instead of {wanted}"
     worst = np.argmax(np.abs(actual - expected))
     return f"{actual.flat[worst]:.4g} instead of {expected.flat[worst]:.4g}"

@@ -16,18 +16,14 @@ from tff_partial.core.types import Tensor
 def categorical(labels: Tensor, logits: Tensor) -> Tensor:
     """Return the cross-entropy of the softmax of logits [n, classes]."""
     if logits.shape[-1] < 2:
-        raise ValueError(
-            "a categorical loss must have a logit for each class. Received: 1 logit an example"
-        )
+        raise ValueError("a categorical loss must have a logit for each class. Received: 1 logit")
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
 
 def binary(labels: Tensor, logits: Tensor) -> Tensor:
     """Return the cross-entropy of the sigmoid of logits [n, 1]."""
     if logits.shape[-1] != 1:
-        raise ValueError(
-            f"a binary loss must have one logit. Received: {logits.shape[-1]} logits an example"
-        )
+        raise ValueError(f"a binary loss must have one logit. Received: {logits.shape[-1]} logits")
     labels = tf.cast(labels, tf.float32)
     return tf.nn.sigmoid_cross_entropy_with_logits(labels, tf.squeeze(logits, -1))
 

@@ -74,12 +74,7 @@ def create(value: Union[Schedule, float, str]) -> Schedule:
         first, _, warm_up = first.partition("~")
         initial, _, decay = first.partition("*")
         pairs = tuple((float(at), float(to)) for at, to in (c.split(":") for c in changes))
-        return Schedule(
-            float(initial),
-            pairs,
-            float(decay) if decay else 1.0,
-            float(warm_up) if warm_up else 0.0,
-        )
+        return Schedule(float(initial), pairs, float(decay or 1), float(warm_up or 0))
     except ValueError as error:
         raise ValueError(
             "a schedule must be a positive number, 'initial*decay' or 'initial,round:value,...', "

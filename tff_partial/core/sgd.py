@@ -7,7 +7,6 @@ with w by the same kernel, so that no step has to multiply w anew.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Union
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model
@@ -63,10 +62,7 @@ def _assign(variables: Sequence[Variable], values: Sequence[Tensor]) -> None:
         variable.assign(value, read_value=False)
 
 
-def _descend(
-    variables: Sequence[Variable], learning_rate: Union[Tensor, float], gradients: Sequence[Tensor]
-) -> None:
-    for v, g in zip(variables, gradients):
-        tf.raw_ops.ResourceApplyGradientDescent(
-            var=v.handle, alpha=learning_rate, delta=tf.convert_to_tensor(g)
-        )
+def _descend(variables: Sequence[Variable], eta: Tensor, gradients: Sequence[Tensor]) -> None:
+    for v, gradient in zip(variables, gradients):
+        delta = tf.convert_to_tensor(gradient)
+        tf.raw_ops.ResourceApplyGradientDescent(var=v.handle, alpha=eta, delta=delta)

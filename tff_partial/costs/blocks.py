@@ -22,10 +22,11 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Callable, NamedTuple
+from typing import Callable, NamedTuple, Optional
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import Layer, Structure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,17 +65,18 @@ class BlockCost:
 class _Call(NamedTuple):
     """One use of a layer, with the shapes for a batch of one example."""
 
-    layer: Any
-    inputs: Any
-    outputs: Any
+    rule: _Rule
+    layer: Layer
+    inputs: tf.TensorShape
+    outputs: tf.TensorShape
 
 
 # (call, the next one or None) -> what it adds to the fields of its block's cost.
-_Rule = Callable[[_Call, Any], dict[str, int]]
+_Rule = Callable[[_Call, Optional[_Call]], dict[str, int]]
 
 
 def measure(model: ModelSpec) -> tuple[BlockCost, ...]:
-    """The costs of each block, computed once for a `ModelSpec`.
+    """Return the costs of each block, computed once for a `ModelSpec`.
 
     Raises:
       ValueError: If the shape of a layer's output is not known before it runs.
@@ -91,8 +93,8 @@ def _measure(model: ModelSpec) -> tuple[BlockCost, ...]:
         calls: list[_Call] = []
         layers = {id(m): m for block in built.blocks for m in (block, *block.submodules)}
         for layer in layers.values():
-            if _rule(layer):
-                layer.call = _recorded(layer, calls)
+            if (rule := _rule(layer)) is not None:
+                layer.call = _recorded(layer, rule, calls)
         # No constant: shapes that depend on the values must stay unknown.
         example = tf.compat.v1.placeholder(model.input_dtype, [1, *model.input_shape])
         x = built.preprocess(example)
@@ -101,7 +103,7 @@ def _measure(model: ModelSpec) -> tuple[BlockCost, ...]:
             x = built.forward(x, training=False, blocks=[block])
             ends.append(len(calls))
         counts = [
-            collections.Counter(_rule(call.layer)(call, following))
+            collections.Counter(call.rule(call, following))
             for call, following in zip(calls, [*calls[1:], None])
         ]
         return tuple(
@@ -110,21 +112,21 @@ def _measure(model: ModelSpec) -> tuple[BlockCost, ...]:
         )
 
 
-def _recorded(layer: Any, calls: list[_Call]) -> Callable[..., Any]:
-    """The layer's `call`, which also appends to `calls`."""
+def _recorded(layer: Layer, rule: _Rule, calls: list[_Call]) -> Callable[..., Structure]:
+    """Return the layer's `call`, which also appends to `calls`."""
     call = layer.call
 
     @functools.wraps(call)
-    def recorded(inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def recorded(inputs: Structure, *args: object, **kwargs: object) -> Structure:
         outputs = call(inputs, *args, **kwargs)
         first = [tf.nest.flatten(tensors)[0].shape for tensors in (inputs, outputs)]
-        calls.append(_Call(layer, *first))
+        calls.append(_Call(rule, layer, *first))
         return outputs
 
     return recorded
 
 
-def _block_cost(block: Any, counts: Sequence[collections.Counter[str]]) -> BlockCost:
+def _block_cost(block: Layer, counts: Sequence[collections.Counter[str]]) -> BlockCost:
     numbers = {"parameters": block.trainable_variables, "statistics": block.non_trainable_variables}
     total = sum(counts, collections.Counter())
     total.update({key: sum(v.shape.num_elements() for v in vs) for key, vs in numbers.items()})
@@ -132,11 +134,12 @@ def _block_cost(block: Any, counts: Sequence[collections.Counter[str]]) -> Block
     return BlockCost(block.name, *(total[field] for field in fields[1:]))
 
 
-def _dense(call: _Call, following: Any) -> dict[str, int]:
+def _dense(call: _Call, following: Optional[_Call]) -> dict[str, int]:
     n_prev, n = call.layer.kernel.shape
     positions = _size(call, call.outputs) // n
-    hidden = following is not None and isinstance(following.layer, tf.keras.layers.Dense)
-    error = n + n * following.layer.units if hidden else 2 * n
+    error = 2 * n
+    if following is not None and isinstance(following.layer, tf.keras.layers.Dense):
+        error = n + n * following.layer.units
     return {
         "activations": positions * n if n > 1 else 0,
         "forward": positions * (n * n_prev + n),
@@ -146,14 +149,14 @@ def _dense(call: _Call, following: Any) -> dict[str, int]:
     }
 
 
-def _convolution(call: _Call, _: Any) -> dict[str, int]:
+def _convolution(call: _Call, _: Optional[_Call]) -> dict[str, int]:
     kernels = sum(w.shape.num_elements() for w in call.layer.weights if len(w.shape) > 1)
     size = _size(call, call.outputs)
     channels = call.outputs[1 if call.layer.data_format == "channels_first" else -1]
     return {"activations": size, **_twice_backward(kernels * size // channels)}
 
 
-def _recurrent(call: _Call, _: Any, values: int) -> dict[str, int]:
+def _recurrent(call: _Call, _: Optional[_Call], values: int) -> dict[str, int]:
     cell = call.layer.cell
     inputs, gates = cell.kernel.shape
     steps = _size(call, call.inputs) // inputs
@@ -165,7 +168,7 @@ def _recurrent(call: _Call, _: Any, values: int) -> dict[str, int]:
     }
 
 
-def _embedding(call: _Call, _: Any) -> dict[str, int]:
+def _embedding(call: _Call, _: Optional[_Call]) -> dict[str, int]:
     return {"backward": _size(call, call.outputs)}
 
 
@@ -173,7 +176,7 @@ def _twice_backward(forward: int) -> dict[str, int]:
     return {"forward": forward, "error": forward, "backward": 2 * forward}
 
 
-def _size(call: _Call, shape: Any) -> int:
+def _size(call: _Call, shape: tf.TensorShape) -> int:
     if shape.num_elements() is None:
         raise ValueError(
             "shapes must be known before a layer runs for its costs to be counted. "
@@ -196,7 +199,7 @@ _RULES: Mapping[str, _Rule] = {
 }
 
 
-def _rule(layer: Any) -> Any:
-    """The rule that counts a layer, None if there is none."""
+def _rule(layer: Layer) -> Optional[_Rule]:
+    """Return the rule that counts a layer; None if there is none."""
     matches = (r for name, r in _RULES.items() if isinstance(layer, getattr(tf.keras.layers, name)))
     return next(matches, None)

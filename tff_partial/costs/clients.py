@@ -49,7 +49,7 @@ class ClientCost:
     def operations(
         self, steps: int, batch_size: int, examples: int, seen: Optional[int] = None
     ) -> int:
-        """Operations of a round with this many local steps and local examples.
+        """Return the operations of a round with this many local steps and local examples.
 
         `seen` are the examples of all steps together, where not all batches are full.
         """
@@ -58,7 +58,7 @@ class ClientCost:
         return self.record * examples + passes + steps * self.update
 
     def with_vectors(self, down: float = 0, up: float = 0) -> ClientCost:
-        """The cost if so many vectors more, of a number for each parameter, go down and up."""
+        """Return the cost with more vectors, of a number for each parameter, down and up."""
         vector = _BYTES * self.parameters
         return dataclasses.replace(
             self,
@@ -68,12 +68,12 @@ class ClientCost:
 
 
 def whole(model: ModelSpec, batch_size: int) -> ClientCost:
-    """A client that trains everything, as in FedAvg."""
+    """Return the cost of a client that trains everything, as in FedAvg."""
     return backprop_suffix(model, Cut(0), batch_size)
 
 
 def recorded_suffix(model: ModelSpec, cut: Cut, batch_size: int) -> ClientCost:
-    """EmbracingFL: what is before the cut runs forward once a round, the rest trains on that."""
+    """Return EmbracingFL's cost: what precedes the cut runs once a round, the rest trains on it."""
     blocks, tail = measure(model), cuts.after(model, cut)
     record = cuts.total(blocks[: cut.blocks], "forward") + (tail[0].first_half if cut.half else 0)
     cost = _trains(model, tail, cuts.capacity(model, cut, batch_size))
@@ -81,7 +81,7 @@ def recorded_suffix(model: ModelSpec, cut: Cut, batch_size: int) -> ClientCost:
 
 
 def backprop_suffix(model: ModelSpec, cut: Cut, batch_size: int) -> ClientCost:
-    """FedPMT: a step runs forward through everything and back through the blocks after the cut.
+    """Return FedPMT's cost: a step runs forward through all, back through what is after the cut.
 
     `cut.half` is ignored: the forward pass takes all words anyway.
     """
@@ -90,7 +90,7 @@ def backprop_suffix(model: ModelSpec, cut: Cut, batch_size: int) -> ClientCost:
 
 
 def prefix(model: ModelSpec, removed: int, batch_size: int) -> ClientCost:
-    """All but the last `removed` blocks, trained through the whole model.
+    """Return the cost of training all but the last `removed` blocks through the whole model.
 
     The removed blocks pass on the error signal but have no gradients or updates. All activations
     are kept for that, although the capacity is that of the trained blocks alone.
@@ -106,14 +106,14 @@ def prefix(model: ModelSpec, removed: int, batch_size: int) -> ClientCost:
 
 
 def narrow(model: ModelSpec, small: ModelSpec, batch_size: int) -> ClientCost:
-    """A client that receives, trains and sends a model with fewer channels."""
+    """Return the cost of a client whose model has fewer channels."""
     batch = cuts.capacity_batch(model, batch_size)
     share = cuts.memory(measure(small), batch) / cuts.memory(measure(model), batch)
     return _trains(small, measure(small), share)
 
 
 def channels(model: ModelSpec, share: float, batch_size: int) -> ClientCost:
-    """A client that trains everything and sends a share of each layer's channels.
+    """Return the cost of a client that sends a share of each layer's channels, and trains all.
 
     Of the last layer it sends all (channel_masks.py).
     """
@@ -124,7 +124,7 @@ def channels(model: ModelSpec, share: float, batch_size: int) -> ClientCost:
 
 
 def _numbers_shared(model: ModelSpec, share: float) -> int:
-    """Counted once for a `ModelSpec`, as it takes seconds to build a large model."""
+    """Return how many numbers it sends; counted once, as large models take seconds to build."""
     cache = vars(model).setdefault("_numbers_shared", {})
     if share not in cache:
         with tf.Graph().as_default():
@@ -148,5 +148,5 @@ def _trains(model: ModelSpec, trained: Sequence[BlockCost], share: float) -> Cli
 
 
 def average_capacity(counts: Sequence[float], capacities: Sequence[float]) -> float:
-    """sum C_i R_i over the tiers, R_i a tier's share of the clients (EmbracingFL, table 3)."""
+    """Return sum C_i R_i over tiers, R_i a tier's share of the clients (EmbracingFL, table 3)."""
     return sum(c * count / sum(counts) for c, count in zip(capacities, counts))

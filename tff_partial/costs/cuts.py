@@ -20,7 +20,7 @@ _BOUNDS = {"moderate": 0.5, "weak": 0.2}
 
 
 def capacity(model: ModelSpec, cut: Cut, batch_size: int) -> float:
-    """Share of the full model's memory that training the blocks after the cut takes.
+    """Return the share of the full model's memory that training the blocks after the cut takes.
 
     (2 p + 2 a) / (2 p_full + 2 a_full), a at the batch size, or at `model.capacity_batch`. Without
     the first half of the words, the activations of the block after the cut halve.
@@ -29,7 +29,7 @@ def capacity(model: ModelSpec, cut: Cut, batch_size: int) -> float:
 
 
 def prefix_capacity(model: ModelSpec, removed: int, batch_size: int) -> float:
-    """`capacity` of all but the last `removed` blocks."""
+    """Return the `capacity` of all but the last `removed` blocks."""
     blocks = measure(model)
     return share_of_memory(model, blocks[: len(blocks) - removed], batch_size)
 
@@ -40,12 +40,12 @@ def share_of_memory(model: ModelSpec, blocks: Sequence[BlockCost], batch_size: i
 
 
 def memory(blocks: Sequence[BlockCost], batch_size: int) -> int:
-    """2 p + 2 a: parameters and activations, their gradients and errors."""
+    """Return 2 p + 2 a: parameters and activations, their gradients and errors."""
     return 2 * total(blocks, "parameters") + 2 * batch_size * total(blocks, "activations")
 
 
 def capacity_batch(model: ModelSpec, batch_size: int) -> int:
-    """The batch size at which capacities are computed."""
+    """Return the batch size at which capacities are computed."""
     return batch_size if model.capacity_batch is None else model.capacity_batch
 
 
@@ -54,7 +54,7 @@ def total(blocks: Sequence[BlockCost], *fields: str) -> int:
 
 
 def after(model: ModelSpec, cut: Cut) -> tuple[BlockCost, ...]:
-    """What is after the cut; half of the words are half of everything but the parameters."""
+    """Return what is after the cut; half of the words are half of everything but the parameters."""
     tail = measure(model)[cut.blocks :]
     if not cut.half:
         return tail
@@ -101,12 +101,12 @@ def cut_of(tier: Tier, model: ModelSpec, batch_size: int) -> Cut:
 
 
 def deepest_cut(model: ModelSpec) -> int:
-    """The largest number of blocks that a cut can remove."""
+    """Return the largest number of blocks that a cut can remove."""
     return _cuts(model)[-1].blocks
 
 
 def _cuts(model: ModelSpec) -> list[Cut]:
-    """All cuts that leave something to train, the smallest first."""
+    """Return all cuts that leave something to train, the smallest first."""
     trained = [k for k, block in enumerate(measure(model)) if block.parameters]
     whole_blocks = {Cut(k) for k in range(max(trained, default=0) + 1)}
     halves = {cut for cut in model.cuts.values() if cut.half and Cut(cut.blocks) in whole_blocks}
@@ -123,7 +123,7 @@ def _checked(cut: Cut, cuts: Sequence[Cut]) -> Cut:
 
 
 def forward_steps(model: ModelSpec, cut: Cut, batch_size: int) -> list[tuple[int, int]]:
-    """Ranges (start, stop) of the blocks before the cut, the steps of EmbracingFL's forward pass.
+    """Return (start, stop) of blocks before the cut: the steps of EmbracingFL's forward pass.
 
     p + a of a range, as a forward pass keeps neither gradients nor errors, is at most the 2 p + 2 a
     of what the client trains, unless a single block exceeds it.

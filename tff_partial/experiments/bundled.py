@@ -44,7 +44,7 @@ def create_model(
     input_dtype: str = "",
     **options: Any,
 ) -> ModelSpec:
-    """Returns a model of `models` with what its architecture says of its tiers.
+    """Return a model of `models` with what its architecture says of its tiers.
 
     Args:
       name: One of `models.NAMES`.
@@ -67,9 +67,11 @@ def create_model(
 
 
 def check_model_fits(name: str, data: tasks.Inputs) -> None:
-    """Raise a ValueError if the model does not take the data's examples."""
+    """Raise a ValueError if there is no such model, or it does not take the data's examples."""
     is_token = np.issubdtype(data.x_dtype, np.signedinteger)
     kind = "token" if is_token else "image" if len(data.input_shape) == 3 else "feature"
+    if name not in models.ARCHITECTURES:
+        raise ValueError(f"model must be one of {list(models.NAMES)}. Received: model={name!r}")
     if kind not in models.ARCHITECTURES[name].inputs:
         raise ValueError(
             f"model must take {kind} inputs of shape {tuple(data.input_shape)}. "

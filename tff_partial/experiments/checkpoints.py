@@ -15,13 +15,14 @@ import re
 import sys
 import zipfile
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tqdm
 import tree
 
 from tff_partial.core.lazy import tf
+from tff_partial.core.types import Array, ServerState, Structure
 from tff_partial.system import files
 
 FORMAT = 1
@@ -37,6 +38,10 @@ class CheckpointError(ValueError):
     """A checkpoint that a run cannot resume from."""
 
 
+class DamagedError(Exception):
+    """A file that does not hold what was written."""
+
+
 class Restored(NamedTuple):
     """What a run resumes from.
 
@@ -48,16 +53,13 @@ class Restored(NamedTuple):
     """
 
     done: int
-    state: Any
-    client_files: np.ndarray
-    older_files: np.ndarray
+    state: ServerState
+    client_files: Array = NO_CLIENT_FILES
+    older_files: Array = NO_CLIENT_FILES
 
 
 class Checkpoints:
-    """The checkpoints of a run.
-
-    Args:
-      folder: Where they are; it must exist.
+    """The checkpoints of a run, in a folder that exists.
 
     Attributes:
       rounds: Those that were saved or found intact, ascending, the two newest at most.
@@ -67,32 +69,29 @@ class Checkpoints:
         self._folder = folder
         self.rounds: list[int] = []
 
-    def save(self, done: int, state: Any, client_files: np.ndarray) -> None:
-        """Saves the state after so many rounds, then removes older checkpoints."""
-        arrays: dict[str, Any] = {
-            "format": np.int64(FORMAT),
-            "round": np.int64(done),
-            "clients": client_files,
-        }
-        arrays |= {_STATE + name: value for name, value in named_arrays(state).items()}
+    def save(self, done: int, state: ServerState, client_files: Array) -> None:
+        """Save the state after so many rounds, then remove older checkpoints."""
+        numbers = {"format": np.asarray(FORMAT), "round": np.asarray(done)}
+        arrays = {**numbers, "clients": client_files, **_named_arrays(state)}
         files.write(self._path(done), files.npz(arrays))
         files.sync(self._folder)
         self.rounds = [*self.rounds, done][-KEPT:]
-        for found in self._listing():
-            if found not in self.rounds:
-                files.remove(self._path(found))
+        for other in {*self._listing()} - {*self.rounds}:
+            files.remove(self._path(other))
 
-    def restore(self, initial_state: Any) -> Restored:
-        """Loads the newest intact checkpoint, or returns the beginning if there is none at all.
+    def restore(self, initial_state: ServerState) -> Restored:
+        """Load the newest intact checkpoint, or return the beginning if there is none at all.
 
         Raises:
           CheckpointError: If all are damaged, or of another version.
         """
-        self._remove_temporary()
+        for name in os.listdir(self._folder):
+            if name.endswith(files.TEMPORARY) and _NAME.fullmatch(name[: -len(files.TEMPORARY)]):
+                files.remove(os.path.join(self._folder, name))
         listing = self._listing()
         if not listing:
             self._check_no_old_format()
-            return Restored(0, initial_state, NO_CLIENT_FILES, NO_CLIENT_FILES)
+            return Restored(0, initial_state)
         for i, done in reversed(list(enumerate(listing))):
             try:
                 arrays = self._read(done)
@@ -109,8 +108,8 @@ class Checkpoints:
             "a new --output_dir starts the run again"
         )
 
-    def _files_of_older(self, rounds: list[int]) -> np.ndarray:
-        """Finds the newest intact one of these, and returns its client files."""
+    def _files_of_older(self, rounds: list[int]) -> Array:
+        """Find the newest intact one of these; return its client files."""
         for done in reversed(rounds):
             try:
                 clients = self._read(done)["clients"]
@@ -120,26 +119,26 @@ class Checkpoints:
             return clients
         return NO_CLIENT_FILES
 
-    def _read(self, done: int) -> dict[str, np.ndarray]:
-        """Reads a checkpoint; raises a DamagedError if it is not that of the round."""
+    def _read(self, done: int) -> dict[str, Array]:
+        """Read a checkpoint; raise a DamagedError if it is not that of the round."""
         arrays = read(self._path(done))
         clients = arrays.get("clients", np.zeros([]))
         if arrays.get("round") != done or clients.shape[1:] != (3,) or "format" not in arrays:
             raise DamagedError(f"{self._path(done)}: not the state after round {done}")
         return arrays
 
-    def _unpack(self, done: int, arrays: Mapping[str, np.ndarray], like: Any) -> Any:
-        expected = {_STATE + name: value for name, value in named_arrays(like).items()}
-        found = {name: value for name, value in arrays.items() if name.startswith(_STATE)}
-        if _layout(found) != _layout(expected) or int(arrays["format"]) != FORMAT:
-            differing = sorted(set(_layout(expected).items()) ^ set(_layout(found).items()))
+    def _unpack(self, done: int, arrays: Mapping[str, Array], like: Structure) -> Structure:
+        expected = _layout(_named_arrays(like))
+        stored = _layout({n: v for n, v in arrays.items() if n.startswith(_STATE)})
+        if stored != expected or int(arrays["format"]) != FORMAT:
+            differing = sorted({*expected.items()} ^ {*stored.items()})
             name = differing[0][0] if differing else "format"
             raise CheckpointError(
                 f"{self._path(done)} must hold the state of this version, {len(expected)} arrays. "
-                f"Received: {len(found)} arrays, another {name}; a run of another version cannot "
+                f"Received: {len(stored)} arrays, another {name}; a run of another version cannot "
                 "be resumed"
             )
-        return tf.nest.pack_sequence_as(like, [found[name] for name in expected])
+        return tf.nest.pack_sequence_as(like, [arrays[name] for name in expected])
 
     def _check_no_old_format(self) -> None:
         old = [name for name in os.listdir(self._folder) if _OLD_NAME.fullmatch(name)]
@@ -150,26 +149,17 @@ class Checkpoints:
             )
 
     def _listing(self) -> list[int]:
-        """The rounds of which there is a file, ascending; other files are left alone."""
-        found = (_NAME.fullmatch(name) for name in os.listdir(self._folder))
-        rounds = sorted(int(match[1]) for match in found if match)
+        """Return the rounds that have a file, ascending; other files are left alone."""
+        matches = (_NAME.fullmatch(name) for name in os.listdir(self._folder))
+        rounds = sorted(int(match[1]) for match in matches if match)
         return [done for done in rounds if os.path.isfile(self._path(done))]
-
-    def _remove_temporary(self) -> None:
-        for name in os.listdir(self._folder):
-            if name.endswith(files.TEMPORARY) and _NAME.fullmatch(name[: -len(files.TEMPORARY)]):
-                files.remove(os.path.join(self._folder, name))
 
     def _path(self, done: int) -> str:
         return os.path.join(self._folder, f"round_{done}.npz")
 
 
-class DamagedError(Exception):
-    """A file that does not hold what was written."""
-
-
-def read(path: str) -> dict[str, np.ndarray]:
-    """Reads every array of a .npz file and verifies its checksums.
+def read(path: str) -> dict[str, Array]:
+    """Read every array of a .npz file and verify its checksums.
 
     Raises:
       DamagedError: If the file is not as it was written, or cannot be read.
@@ -187,14 +177,14 @@ def read(path: str) -> dict[str, np.ndarray]:
         raise DamagedError(f"{path}: {error or type(error).__name__}".splitlines()[0]) from error
 
 
-def named_arrays(state: Any) -> dict[str, np.ndarray]:
-    """The arrays of a structure by position and name, in the order of `tf.nest`."""
+def _named_arrays(state: Structure) -> dict[str, Array]:
+    """Return the arrays of a structure by position and name, in the order of `tf.nest`."""
     paths = [path for path, _ in tree.flatten_with_path(state)]
     return {
-        "/".join(map(str, (f"{i:04d}", *path))): np.asarray(value)
+        _STATE + "/".join(map(str, (f"{i:04d}", *path))): np.asarray(value)
         for i, (path, value) in enumerate(zip(paths, tf.nest.flatten(state)))
     }
 
 
-def _layout(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[Any, ...]]:
+def _layout(arrays: Mapping[str, Array]) -> dict[str, tuple[tuple[int, ...], str]]:
     return {name: (value.shape, value.dtype.str) for name, value in arrays.items()}

@@ -19,21 +19,22 @@ import collections
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 import numpy as np
 import tree
 
 from tff_partial.core.lazy import tf
+from tff_partial.core.types import Array, Structure
 from tff_partial.experiments import checkpoints
-from tff_partial.experiments.checkpoints import CheckpointError
+from tff_partial.experiments.checkpoints import NO_CLIENT_FILES, CheckpointError
 from tff_partial.system import files
 
 KINDS = ("memory", "disk")
 CACHE = 256
 _CLIENTS_IN_A_FOLDER = 1000
 _NAME = re.compile(r"(\d+)\.(\d+)\.npz")
-_State = Optional[list[np.ndarray]]  # None: the initial value
+_State = Optional[list[Array]]  # None: the initial value
 
 
 class _File(NamedTuple):
@@ -52,11 +53,10 @@ class ClientStates:
       cache: Number of clients that are kept in memory; all by default.
     """
 
-    def __init__(self, folder: str, initial: Any, cache: Optional[int] = None) -> None:
+    def __init__(self, folder: str, initial: Structure, cache: Optional[int] = None) -> None:
         if cache is not None and cache < 1:
             raise ValueError(f"cache must be a positive number of clients. Received: cache={cache}")
-        self._folder, self._limit = folder, cache
-        self.initial = self._structure = initial
+        self._folder, self._limit, self.initial = folder, cache, initial
         self._initial = [np.asarray(value) for value in tf.nest.flatten(initial)]
         self._names = [
             "/".join(map(str, ("value", *p))) for p, _ in tree.flatten_with_path(initial)
@@ -66,38 +66,38 @@ class ClientStates:
         self._files: dict[int, _File] = {}  # client id -> its newest file
         self._unsynced: set[str] = set()
         # (Client, round) of files that are no longer the newest of their client.
-        self._replaced: dict[tuple[int, int], None] = {}
+        self._replaced: set[tuple[int, int]] = set()
         # The files that belong to the last checkpoint.
         self._saved: dict[int, _File] = {}
 
     def __len__(self) -> int:
-        """Number of clients whose state is not the initial one."""
+        """Return the number of clients whose state is not the initial one."""
         cached = sum(state is not None for state in self._cache.values())
         return cached + sum(client not in self._cache for client in self._files)
 
     def __contains__(self, client_id: int) -> bool:
-        """Whether the client keeps anything but the initial value."""
+        """Return whether the client keeps anything but the initial value."""
         return self._lookup(int(client_id)) is not None
 
-    def get(self, client_id: int) -> Any:
-        """What the client keeps."""
+    def get(self, client_id: int) -> Structure:
+        """Return what the client keeps."""
         state = self._lookup(int(client_id))
-        return tf.nest.pack_sequence_as(self._structure, self._initial if state is None else state)
+        return tf.nest.pack_sequence_as(self.initial, self._initial if state is None else state)
 
-    def put(self, values: Mapping[int, Any], done: int) -> None:
-        """Replaces what these clients keep, after so many rounds. Can be repeated."""
+    def put(self, values: Mapping[int, Structure], done: int) -> None:
+        """Replace what these clients keep, after so many rounds. Can be repeated."""
         for client_id, value in values.items():
             parts = [np.asarray(part) for part in tf.nest.flatten(value)]
             self._unwritten[int(client_id)] = done
             self._keep(int(client_id), None if self._is_initial(parts) else parts)
 
-    def _is_initial(self, parts: list[np.ndarray]) -> bool:
+    def _is_initial(self, parts: list[Array]) -> bool:
         # The smallest first: mostly they differ, and the others need not be looked at.
         pairs = sorted(zip(parts, self._initial), key=lambda pair: pair[0].size)
         return all(np.array_equal(part, initial) for part, initial in pairs)
 
-    def write(self) -> np.ndarray:
-        """Writes what has changed, the first half of a checkpoint.
+    def write(self) -> Array:
+        """Write what has changed, the first half of a checkpoint.
 
         Returns:
           The files that belong to it, for the server's half: client, round, bytes [n, 3].
@@ -112,24 +112,22 @@ class ClientStates:
         return np.array(rows, np.int64).reshape(-1, 3)
 
     def forget_replaced(self) -> None:
-        """Removes what neither this nor the last checkpoint needs, once the server's half is there.
+        """Remove what neither this nor the last checkpoint needs, once the server's half is there.
 
         The older one is for a run that finds the newer one damaged.
         """
         needed = {
             (c, f.round_num) for saved in (self._saved, self._files) for c, f in saved.items()
         }
-        for client, round_num in [pair for pair in self._replaced if pair not in needed]:
-            files.remove(self._path(client, round_num))
-            del self._replaced[client, round_num]
+        for pair in self._replaced - needed:
+            files.remove(self._path(*pair))
+        self._replaced &= needed
         self._saved = dict(self._files)
 
     def restore(
-        self,
-        client_files: np.ndarray = checkpoints.NO_CLIENT_FILES,
-        older_files: np.ndarray = checkpoints.NO_CLIENT_FILES,
+        self, client_files: Array = NO_CLIENT_FILES, older_files: Array = NO_CLIENT_FILES
     ) -> None:
-        """Goes back to a checkpoint, given its files and those of the one before; none by default.
+        """Go back to a checkpoint, given its files and those of the one before; none by default.
 
         Raises:
           CheckpointError: If a file is not there, or clients kept something else, in another
@@ -141,14 +139,14 @@ class ClientStates:
         self._unwritten, self._unsynced = {}, set()
         self._files, self._saved = wanted, dict(wanted)
         newest = {(client, file.round_num) for client, file in wanted.items()}
-        older = [(int(c), int(r)) for c, r, _ in older_files]
-        self._replaced = {pair: None for pair in older if pair not in newest}
+        self._replaced = {(int(c), int(r)) for c, r, _ in older_files} - newest
+        needed = newest | self._replaced
         for client, round_num, path in list(self._listing()):
-            if (client, round_num) not in newest and (client, round_num) not in self._replaced:
+            if (client, round_num) not in needed:
                 files.remove(path)
 
     def _check(self, wanted: Mapping[int, _File]) -> None:
-        """Raises a CheckpointError if a file is missing or of another size."""
+        """Raise a CheckpointError if a file is missing or of another size."""
         paths = {self._path(c, file.round_num): file.size for c, file in wanted.items()}
         missing = [path for path in paths if not os.path.isfile(path)]
         if missing:
@@ -162,10 +160,10 @@ class ClientStates:
                     f"{path} must have {size} bytes, as the checkpoint says. "
                     f"Received: {os.path.getsize(path)}"
                 )
-        for path in list(paths)[:1]:
+        for path in [*paths][:1]:
             self._read(path)
 
-    def _read(self, path: str) -> list[np.ndarray]:
+    def _read(self, path: str) -> list[Array]:
         try:
             arrays = checkpoints.read(path)
         except checkpoints.DamagedError as error:
@@ -197,7 +195,7 @@ class ClientStates:
             self._cache.pop(oldest, None)
 
     def _write(self, client: int, state: _State) -> None:
-        """Writes a state in a file of its round; the initial value has none."""
+        """Write a state in a file of its round; the initial value has none."""
         round_num, before = self._unwritten[client], self._files.get(client)
         if state is not None:
             path = self._path(client, round_num)
@@ -206,14 +204,14 @@ class ClientStates:
             files.write(path, content, synced=False)  # all of a checkpoint's at once
             self._unsynced.add(path)
             self._files[client] = _File(round_num, len(content))
-            self._replaced.pop((client, round_num), None)
+            self._replaced.discard((client, round_num))
         else:
             self._cache.pop(client)
             self._files.pop(client, None)
         del self._unwritten[client]
         after = self._files.get(client)
         if before is not None and (after is None or after.round_num != before.round_num):
-            self._replaced[client, before.round_num] = None
+            self._replaced.add((client, before.round_num))
             self._unsynced.discard(self._path(client, before.round_num))
 
     def _make_shelf(self, path: str) -> None:
@@ -223,7 +221,7 @@ class ClientStates:
                 os.mkdir(folder)
 
     def _listing(self) -> Iterator[tuple[int, int, str]]:
-        """(Client, round, path) of every file; removes what a killed write left."""
+        """Yield client, round and path of every file; remove what a killed write left."""
         for folder, _, names in os.walk(self._folder):
             for name in names:
                 path, match = os.path.join(folder, name), _NAME.fullmatch(name)
@@ -238,7 +236,7 @@ class ClientStates:
 
 
 def check(kind: str, has_cache: bool = False) -> None:
-    """Raises a ValueError if states cannot be kept so, or a cache is given that is not used."""
+    """Raise a ValueError if states cannot be kept so, or a cache is given that is not used."""
     if kind not in KINDS:
         raise ValueError(f"client_state must be one of {KINDS}. Received: client_state={kind!r}")
     if has_cache and kind != "disk":
@@ -248,8 +246,8 @@ def check(kind: str, has_cache: bool = False) -> None:
         )
 
 
-def by_id(client_states: Sequence[Any]) -> dict[int, Any]:
-    """What a process returned for its clients, in whatever order."""
+def by_id(client_states: Sequence[Structure]) -> dict[int, Structure]:
+    """Return what a process returned for its clients, in whatever order, by client id."""
     return {int(state["client_id"]): state["value"] for state in client_states}
 
 

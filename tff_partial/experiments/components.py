@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Optional, Protocol
+from typing import Callable, Optional
 
 from tff_partial import costs
 from tff_partial import tiers as tier_types
@@ -18,22 +18,6 @@ _PAPER_NEEDS_REAL_DATA = (
     "preset='paper' must have the real data: --data=tfds downloads them, --data_dir names a "
     "folder where they are prepared; --preset=demo runs on embedded data. "
 )
-
-
-class ModelInputs(tasks.Inputs, Protocol):
-    """What a model is made for."""
-
-    @property
-    def num_classes(self) -> int: ...
-
-
-class Sizes(Protocol):
-    """How many examples clients have."""
-
-    @property
-    def num_clients(self) -> int: ...
-
-    def client_size(self, client: int) -> int: ...
 
 
 def load_data(
@@ -64,7 +48,7 @@ def load_data(
     return loaded
 
 
-def create_model(experiment: Experiment, data: ModelInputs) -> ModelSpec:
+def create_model(experiment: Experiment, data: tasks.FederatedData) -> ModelSpec:
     """Return the model for the data that were loaded."""
     settings, task = experiment.settings, experiment.task
     return bundled.create_model(
@@ -92,7 +76,9 @@ def create_process(
     return process
 
 
-def create_accounts(experiment: Experiment, model: ModelSpec, data: Sizes) -> rounds.Accounts:
+def create_accounts(
+    experiment: Experiment, model: ModelSpec, data: tasks.FederatedData
+) -> rounds.Accounts:
     """Return what rounds cost.
 
     Raises:
@@ -125,6 +111,5 @@ def _tier_shares(experiment: Experiment) -> list[float]:
     if settings.capacities:
         return list(tier_types.parse_drawn(settings.capacities).values())
     tiers = config.tiers_of(experiment)
-    only = settings.only_tiers.split(",") if settings.only_tiers else [t.name for t in tiers]
-    counts = [tier.count if tier.name in only else 0 for tier in tiers]
-    return [count / sum(counts) for count in counts]
+    chosen = tier_types.select(tiers, settings.only_tiers)
+    return [tier.count * (tier in chosen) / settings.participants for tier in tiers]

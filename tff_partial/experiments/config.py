@@ -15,8 +15,7 @@ from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import local_training, schedules
 from tff_partial.core.fields import Value
 from tff_partial.core.types import Array
-from tff_partial.costs import simulated_time
-from tff_partial.costs.rounds import Devices
+from tff_partial.costs.rounds import Devices, parse_speeds
 from tff_partial.experiments import flags
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.experiments.participation import ClientArrays, TierFn
@@ -44,6 +43,12 @@ class Experiment:
     def algorithm(self) -> Algorithm[Any]:
         """The algorithm's declaration."""
         return registry.ALGORITHMS[self.algo]
+
+    @property
+    def paper(self) -> Optional[str]:
+        """Whose preset it is; None for the demo."""
+        names = {preset.source: name for name, preset in self.task.papers.items()}
+        return names.get(self.settings.source) if self.preset == "paper" else None
 
     def identity(self, data: tasks.FederatedData) -> dict[str, Value]:
         """Return the settings as they are written to config.json and compared on resumption."""
@@ -89,11 +94,11 @@ def create(task: Value = "imdb", algo: Value = "fedavg", **given: Value) -> Expe
         values["augment"],
         values["seed"],
         Devices(
-            simulated_time.parse_speeds(values["device_speeds"]),
+            parse_speeds(values["device_speeds"]),
             values["round_deadline"],
             values["full_model_seconds"],
         ),
-        _hyperparameters(algorithm.name, values),
+        _hyperparameters(algorithm, values),
     )
     create_params(experiment)  # checks them
     if experiment.augment and chosen_task.augment is None:
@@ -144,15 +149,17 @@ def _normalization(model: str, algorithm: Algorithm[Any], given: Optional[str]) 
     return given
 
 
-def _hyperparameters(algo: str, values: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the algorithm's own hyperparameters that are given, by their short names."""
+def _hyperparameters(algorithm: Algorithm[Any], values: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the algorithm's hyperparameters that are given, or a demo's, by their short names."""
+    algo = algorithm.name
     given = [name for name in flags.OWNERS if values[name] is not None]
     for name in given:
         if flags.OWNERS[name] != algo:
             raise ValueError(
                 f"{name} must be used with algo={flags.OWNERS[name]!r}. Received: algo={algo!r}"
             )
-    return {name[len(algo) + 1 :]: values[name] for name in given}
+    demo = algorithm.defaults.demo if values["preset"] == "demo" else {}
+    return {**demo, **{name[len(algo) + 1 :]: values[name] for name in given}}
 
 
 def without_zero_target(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,10 +184,13 @@ def _tier_changes(
     algorithm: Algorithm[Any], base: tasks.Settings, changes: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return the tiers or the capacities, where the user or the preset leaves them open."""
-    has_tiers = "tiers" in algorithm.needs
-    drawn = changes.get("capacities", "" if changes.get("tiers") else base.capacities)
-    if not has_tiers:
-        _check_no_tiers(algorithm.name, changes.get("tiers", ""))
+    has_tiers, given = "tiers" in algorithm.needs, changes.get("tiers", "")
+    drawn = changes.get("capacities", "" if given else base.capacities)
+    if given and not has_tiers and any(tier.name != "strong" for tier in tiers.parse(given)):
+        raise ValueError(
+            f"tiers must be all strong for {algorithm.name}, which trains the whole model on every "
+            f"client. Received: tiers={given!r}"
+        )
     if not algorithm.tiers_are_rates:
         if changes.get("capacities"):
             raise ValueError(
@@ -189,16 +199,13 @@ def _tier_changes(
             )
         drawn = ""
     if not has_tiers or drawn:
-        return {"tiers": changes.get("tiers", ""), "capacities": drawn}
+        return {"tiers": given, "capacities": drawn}
     clients = changes.get("clients", base.clients)
     scaled = tiers.scale(tiers.parse(base.tiers or TIERS), clients)
     return {"tiers": changes.get("tiers", scaled), "capacities": ""}
 
 
-def create_params(
-    experiment: Experiment,
-    data: Optional[ClientArrays] = None,
-) -> Any:
+def create_params(experiment: Experiment, data: Optional[ClientArrays] = None) -> Any:
     """Return the algorithm's hyperparameters, its local training and what it needs included."""
     settings = experiment.settings
     local = local_training.LocalTraining(
@@ -259,22 +266,12 @@ def participants(experiment: Experiment) -> Optional[Array]:
     only = experiment.settings.only_tiers
     if not only:
         return None
-    names = [tier.name for tier in tiers_of(experiment)]
-    wanted = [names.index(name) for name in only.split(",")]
-    return np.flatnonzero(np.isin(tiers.assign(tiers_of(experiment), experiment.seed), wanted))
+    everyone = tiers_of(experiment)
+    wanted = [everyone.index(tier) for tier in tiers.select(everyone, only)]
+    return np.flatnonzero(np.isin(tiers.assign(everyone, experiment.seed), wanted))
 
 
 def _choose(kind: str, name: str, known: Mapping[str, Any]) -> Any:
     if name not in known:
         raise ValueError(f"{kind} must be one of {sorted(known)}. Received: {kind}={name!r}")
     return known[name]
-
-
-def _check_no_tiers(algo: str, text: str) -> None:
-    if not text:
-        return
-    if any(tier.name != "strong" for tier in tiers.parse(text)):
-        raise ValueError(
-            f"tiers must be all strong for {algo}, which trains the whole model on every client. "
-            f"Received: tiers={text!r}"
-        )

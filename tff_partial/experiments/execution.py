@@ -45,6 +45,11 @@ class Execution:
         return self.workers.split(",") if self.workers else []
 
     @property
+    def several_workers(self) -> bool:
+        """Whether rounds are spread over several remote workers."""
+        return len(self.addresses) > 1
+
+    @property
     def cache(self) -> Optional[int]:
         """Number of clients whose state stays in memory; None for all."""
         if self.client_state == "memory":

@@ -12,17 +12,18 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Callable, Optional
+from typing import Callable
 
 import numpy as np
 
 from tff_partial.core.evaluation import Evaluation
-from tff_partial.core.types import Array, Cell, Row, ServerState, Structure, Weights
+from tff_partial.core.types import Cell, Row, ServerState, Weights
 from tff_partial.experiments import divergence
 from tff_partial.experiments.callbacks import Callback
 from tff_partial.experiments.outputs import Outputs
 from tff_partial.experiments.participation import (
     ClientArrays,
+    LoopOptions,
     Participation,
     Process,
     RoundResult,
@@ -35,32 +36,6 @@ TIER_ACCURACY = "train_accuracy_"
 # Metrics of a process that become columns: those of clients and of the server in every round,
 # losses of local models where the round is evaluated.
 _EVERY_ROUND, _EVALUATED = ("client_work", "finalizer"), ("losses",)
-
-
-@dataclasses.dataclass(frozen=True)
-class LoopOptions:
-    """What the loop does, whatever the algorithm.
-
-    Attributes:
-      rounds: Number of rounds.
-      clients_per_round: Size of the cohort.
-      seed: Seed of the sampling and of the clients' batches.
-      eval_every: Rounds between evaluations; the last round is always evaluated.
-      checkpoint_every: Rounds between checkpoints; the last round always has one.
-      participants: Ids of the clients that can be drawn; all by default.
-      client_state_cache: Number of clients whose state is kept in memory, the rest being on disk;
-        all by default.
-      stop_when_diverged: Whether a loss or weights that are not finite end the run.
-    """
-
-    rounds: int
-    clients_per_round: int
-    seed: int = 0
-    eval_every: int = 1
-    checkpoint_every: int = 10
-    participants: Optional[Array] = None
-    client_state_cache: Optional[int] = None
-    stop_when_diverged: bool = True
 
 
 class Interrupted(Exception):
@@ -101,16 +76,8 @@ def train(
         round is written, and the state before it is saved.
       CheckpointError: If the files of an earlier start are damaged or of another version.
     """
-    participation = Participation(
-        process,
-        data,
-        os.path.join(output_dir, "client_states"),
-        options.clients_per_round,
-        options.seed,
-        options.participants,
-        options.client_state_cache,
-        tier_of,
-    )
+    folder = os.path.join(output_dir, "client_states")
+    participation = Participation(process, data, options, folder, tier_of)
     loop = _Loop(participation, evaluate, options, callbacks)
     outputs = Outputs(output_dir, participation.states)
     try:
@@ -132,22 +99,24 @@ class _Loop:
 
     def run(self, done: int, state: ServerState, outputs: Outputs) -> ServerState:
         """Run the rounds that are not done; return the server's state after the last."""
-        states, kept = self.participation.states, dict[int, Structure]()
+        states, kept = self.participation.states, {}
         with interrupts.StopSignals(_say_when, once=True) as stop:
             try:
                 for round_num in range(done, self.options.rounds):
                     clients, result, row = self._round(round_num, state)
                     outputs.write_row(round_num + 1, row)
-                    diverged = self._find_diverged(round_num, state, clients, result, row)
-                    if diverged is None:
-                        state, done, kept = result.state, round_num + 1, dict(result.kept)
+                    wrong = divergence.find(result.state, result.kept, row)
+                    diverged = bool(wrong) and self.options.stop_when_diverged
+                    if not diverged:
+                        state, done, kept = result.state, round_num + 1, {**result.kept}
                         states.put(kept, done)
                         if self._is_due(done, self.options.checkpoint_every):
                             outputs.checkpoint(done, state)
                     for callback in self.callbacks:
                         callback.on_round(round_num + 1, row)
-                    if diverged is not None:
-                        raise diverged
+                    if diverged:
+                        who = self.participation.find_diverged(state, round_num, clients, result)
+                        raise divergence.DivergedError(round_num + 1, wrong, who, clients)
                     if stop.received and done < self.options.rounds:
                         raise Interrupted(done, stop.received)
             except BaseException:
@@ -166,8 +135,7 @@ class _Loop:
         is_evaluated = self._is_due(round_num + 1, self.options.eval_every)
         result = self.participation.run(state, round_num, clients, is_evaluated)
         columns = [_columns_of_process(result, is_evaluated), self._test(result, is_evaluated)]
-        for callback in self.callbacks:
-            columns.append(callback.on_result(round_num, result, is_evaluated))
+        columns += [c.on_result(round_num, result, is_evaluated) for c in self.callbacks]
         columns.append({"seconds": round(time.monotonic() - started, 4)})
         return list(clients), result, _joined(columns)
 
@@ -180,22 +148,6 @@ class _Loop:
             columns[f"test_loss{label}"] = test.loss
             columns |= {f"test_{name}{label}": value for name, value in test.metrics.items()}
         return columns
-
-    def _find_diverged(
-        self,
-        round_num: int,
-        state: ServerState,
-        clients: Sequence[int],
-        result: RoundResult,
-        row: Row,
-    ) -> Optional[divergence.DivergedError]:
-        if not self.options.stop_when_diverged:
-            return None
-        wrong = divergence.find(result.state, result.kept, row)
-        if not wrong:
-            return None
-        who = self.participation.find_diverged(state, round_num, clients, result)
-        return divergence.DivergedError(round_num + 1, wrong, who, clients)
 
     def _is_due(self, done: int, every: int) -> bool:
         return done % every == 0 or done == self.options.rounds

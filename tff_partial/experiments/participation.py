@@ -8,6 +8,7 @@ whether or not they are in time to train in its first round.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Callable, NamedTuple, Optional, Protocol, Union
@@ -35,13 +36,39 @@ TierFn = Callable[[int, int], int]
 """(Client id, round from 0) -> index of the client's tier."""
 
 
+@dataclasses.dataclass(frozen=True)
+class LoopOptions:
+    """What the round loop does, whatever the algorithm.
+
+    Attributes:
+      rounds: Number of rounds.
+      clients_per_round: Number of clients that are drawn for a round.
+      seed: Seed of the sampling and of the clients' batches.
+      eval_every: Rounds between evaluations; the last round is always evaluated.
+      checkpoint_every: Rounds between checkpoints; the last round always has one.
+      participants: Ids of the clients that can be drawn; all by default.
+      client_state_cache: Number of clients whose state is kept in memory, the rest being on disk;
+        all by default.
+      stop_when_diverged: Whether a loss or weights that are not finite end the run.
+    """
+
+    rounds: int
+    clients_per_round: int
+    seed: int = 0
+    eval_every: int = 1
+    checkpoint_every: int = 10
+    participants: Optional[Array] = None
+    client_state_cache: Optional[int] = None
+    stop_when_diverged: bool = True
+
+
 class ClientArrays(Protocol):
     """The clients' data."""
 
     @property
     def num_clients(self) -> int: ...
 
-    def client(self, client_id: int) -> tuple[Array, Array]:
+    def client(self, client: int) -> tuple[Array, Array]:
         """Return the client's examples and labels."""
 
 
@@ -59,7 +86,7 @@ class RoundResult(NamedTuple):
     kept: Mapping[int, Structure]
 
 
-def one_tier(client_id: int, round_num: int) -> int:
+def one_tier(client: int, round_num: int) -> int:
     """Return the tier of a client where all have the same."""
     return 0
 
@@ -78,11 +105,8 @@ class Participation:
     Args:
       process: The process.
       data: The clients' data.
+      options: Who can be drawn, and the seed.
       folder: Where checkpoints of what clients keep go.
-      clients_per_round: Size of the cohort.
-      seed: Seed of the sampling and of the clients' batches.
-      participants: Ids of the clients that can be drawn; all by default.
-      client_state_cache: Number of clients whose state is kept in memory; all by default.
       tier_of: The tier of a client in a round.
 
     Attributes:
@@ -94,38 +118,32 @@ class Participation:
         self,
         process: Process,
         data: ClientArrays,
-        folder: str,
-        clients_per_round: int,
-        seed: int = 0,
-        participants: Optional[Array] = None,
-        client_state_cache: Optional[int] = None,
+        options: LoopOptions,
+        folder: str = "",
         tier_of: TierFn = one_tier,
     ) -> None:
-        self._process, self._data = process, data
+        self._process, self._data, self._options = process, data, options
+        self._tier_of = tier_of
         self._stateful = process if isinstance(process, StatefulProcess) else None
         self._averaging = process if isinstance(process, AveragingProcess) else None
-        self._clients_per_round, self._seed, self._tier_of = clients_per_round, seed, tier_of
-        self._population: Union[int, Array] = (
-            data.num_clients if participants is None else participants
-        )
-        self._everyone: Sequence[int] = (
-            range(data.num_clients) if participants is None else participants.tolist()
-        )
         self.models: dict[str, Callable[[ServerState], Weights]] = {"": process.get_model_weights}
         initial: Structure = ()
         if self._stateful is not None:
             others = self._stateful.other_models.items()
             self.models |= {f"_{label}": get_weights for label, get_weights in others}
             initial = self._stateful.initial_client_state()
-        self.states = client_store.ClientStates(folder, initial, client_state_cache)
+        self.states = client_store.ClientStates(folder, initial, options.client_state_cache)
         # A record serves every round; making one takes a millisecond.
         self._record = functools.lru_cache(maxsize=KEPT_RECORDS)(self._create_record)
 
     def cohort(self, round_num: int) -> list[int]:
         """Return the ids of the clients that are drawn for a round."""
-        period = 1 if self._averaging is None else self._averaging.rounds_active
+        options, period = self._options, self._averaging.rounds_active if self._averaging else 1
+        who: Union[int, Array] = self._data.num_clients
+        if options.participants is not None:
+            who = options.participants
         drawn = round_num // period if period else 0
-        ids = sample_clients(self._population, self._clients_per_round, drawn, self._seed)
+        ids = sample_clients(who, options.clients_per_round, drawn, options.seed)
         return [int(i) for i in ids]
 
     def run(
@@ -135,14 +153,10 @@ class Participation:
         if self._stateful is None:
             output = self._process.next(state, self._records(clients or [NOBODY], round_num))
             return RoundResult(output.state, output.metrics, {})
-        upcoming = self.cohort(round_num + 1)
-        others = self._stateful.unselected(clients, upcoming, self._everyone)
-        ids = [*clients, *others] or [NOBODY]
-        # Runtimes keep an executor for each size of a cohort: let there be few.
-        ids += [NOBODY] * (-len(ids) % self._clients_per_round)
+        ids = self._trained(self._stateful, clients, round_num)
+        uploads = [i < len(clients) for i in range(len(ids))]
         handed_over = self._hand_over(state, round_num)
         values = [handed_over[i] if i in handed_over else self.states.get(i) for i in ids]
-        uploads = [i < len(clients) for i in range(len(ids))]
         if self._averaging is not None:
             states = self._averaging.client_states(ids, uploads, values, is_evaluated)
         else:
@@ -151,6 +165,17 @@ class Participation:
         kept = {**handed_over, **client_store.by_id(output.client_states)}
         kept.pop(NOBODY, None)
         return RoundResult(output.state, output.metrics, kept)
+
+    def _trained(
+        self, process: StatefulProcess, clients: Sequence[int], round_num: int
+    ) -> list[int]:
+        """Return who trains: the clients, others that do not upload, nobody."""
+        who = self._options.participants
+        everyone = range(self._data.num_clients) if who is None else who.tolist()
+        others = process.unselected(clients, self.cohort(round_num + 1), everyone)
+        ids = [*clients, *others] or [NOBODY]
+        # Runtimes keep an executor for each size of a cohort: let there be few.
+        return ids + [NOBODY] * (-len(ids) % self._options.clients_per_round)
 
     def find_diverged(
         self, state: ServerState, round_num: int, clients: Sequence[int], result: RoundResult
@@ -162,19 +187,18 @@ class Participation:
         if self._stateful is not None and self._averaging is None:
             kept = result.kept.items()
             return sorted(i for i, value in kept if not divergence.is_finite(value))
-        alone = ((i, self.run(state, round_num, [i])) for i in clients)
-        return [
-            client
-            for client, own in alone
-            if divergence.find(own.state, own.kept, own.metrics["client_work"])
-        ]
+
+        def diverges_alone(client: int) -> bool:
+            own = self.run(state, round_num, [client])
+            return bool(divergence.find(own.state, own.kept, own.metrics["client_work"]))
+
+        return [client for client in clients if diverges_alone(client)]
 
     def _hand_over(self, state: ServerState, round_num: int) -> dict[int, Structure]:
         """Return what those keep who become active in this round, and those who were until then."""
         process = self._averaging
-        if process is None or not process.rounds_active or not round_num:
-            return {}
-        if round_num % process.rounds_active:
+        period = process.rounds_active if process else 0
+        if process is None or not period or not round_num or round_num % period:
             return {}
         before, now = self.cohort(round_num - 1), self.cohort(round_num)
         own = {i: self.states.get(i) for i in {*before, *now}}
@@ -187,8 +211,10 @@ class Participation:
         tiers = [0 if i == NOBODY else self._tier_of(i, round_num) for i in ids]
         return [self._record(i, tier) for i, tier in zip(ids, tiers)]
 
-    def _create_record(self, client_id: int, tier: int) -> ClientDataset:
-        if client_id == NOBODY:
+    def _create_record(self, client: int, tier: int) -> ClientDataset:
+        if client == NOBODY:
             x, y = self._data.client(0)
             return client_data.create_record(x[:0], y[:0], NOBODY)
-        return client_data.create_record(*self._data.client(client_id), client_id, self._seed, tier)
+        return client_data.create_record(
+            *self._data.client(client), client, self._options.seed, tier
+        )

@@ -41,18 +41,7 @@ STOPPED = (loop.Interrupted, DivergedError, runtime.WorkersLostError)
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """A run whose input has been checked, with the lock on its folder.
-
-    Attributes:
-      experiment: What decides the result.
-      execution: Where and how it is executed.
-      data: The clients' data.
-      model: The model.
-      accounts: What rounds cost.
-      folder: Where results go.
-      settings: The settings of config.json.
-      lock: The lock on the folder, to be closed when the run ends.
-    """
+    """A run whose input has been checked; the lock on its folder is closed when it ends."""
 
     experiment: Experiment
     execution: Execution
@@ -132,9 +121,8 @@ def prepare(**settings: Value) -> Prepared:
         "full_model_seconds": experiment.devices.full_seconds,
     }
     folder = places["output_dir"] or new_folder(f"{experiment.task.name}-{experiment.algo}")
-    lock = results.prepare_folder(
-        folder, identity, {**execution.as_config(), "data_is_real": data.real}
-    )
+    known = {"data_is_real": data.real, "paper": experiment.paper}
+    lock = results.prepare_folder(folder, identity, {**execution.as_config(), **known})
     return Prepared(experiment, execution, data, model, accounts, folder, identity, lock)
 
 
@@ -145,12 +133,9 @@ def new_folder(name: str) -> str:
 
 def train(prepared: Prepared) -> None:
     """Train and save the final weights, with the statistics that they are evaluated with."""
-    task, algo = prepared.experiment.task.name, prepared.experiment.algo
-    data, folder = prepared.data.description, prepared.folder
-    say(f"{task} with {algo}; data {data}; results in {folder}")
-    is_remote = prepared.execution.runtime == "remote"
-    own_folders = _own_folders(prepared.experiment, prepared.folder, is_remote)
-    with prepared.execution.installed(), own_folders as experiment:
+    task, data = prepared.experiment.task.name, prepared.data.description
+    say(f"{task} with {prepared.experiment.algo}; data {data}; results in {prepared.folder}")
+    with prepared.execution.installed(), _own_folders(prepared) as experiment:
         _train(prepared, experiment)
 
 
@@ -163,32 +148,30 @@ def _train(prepared: Prepared, experiment: Experiment) -> None:
         callbacks.TensorBoard(prepared.folder),
         callbacks.ProgressBar(settings.rounds),
     ]
-    several_workers = len(prepared.execution.addresses) > 1
+    options = loop.LoopOptions(
+        settings.rounds,
+        settings.clients_per_round,
+        experiment.seed,
+        settings.eval_every,
+        prepared.execution.checkpoint_every,
+        config.participants(experiment),
+        prepared.execution.cache,
+    )
+    batch = settings.batch_size
+    evaluate = evaluation.build(
+        model, data.test_x, data.test_y, calibration=calibration, calibration_batch=batch
+    )
     weights = loop.train(
-        components.create_process(experiment, model, data, several_workers),
+        components.create_process(experiment, model, data, prepared.execution.several_workers),
         data,
-        evaluation.build(
-            model,
-            data.test_x,
-            data.test_y,
-            calibration=calibration,
-            calibration_batch=settings.batch_size,
-        ),
-        loop.LoopOptions(
-            rounds=settings.rounds,
-            clients_per_round=settings.clients_per_round,
-            seed=experiment.seed,
-            eval_every=settings.eval_every,
-            checkpoint_every=prepared.execution.checkpoint_every,
-            participants=config.participants(experiment),
-            client_state_cache=prepared.execution.cache,
-        ),
+        evaluate,
+        options,
         prepared.folder,
         watching,
         config.tier_of(experiment),
     )
     if calibration is not None:
-        weights = evaluation.calibrated(model, weights, calibration, settings.batch_size)
+        weights = evaluation.calibrated(model, weights, calibration, batch)
     values = [*weights.trainable, *weights.non_trainable]
     results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
 
@@ -236,18 +219,17 @@ def _check_folders(experiment: Experiment) -> None:
 
 
 @contextlib.contextmanager
-def _own_folders(experiment: Experiment, output_dir: str, is_remote: bool) -> Iterator[Experiment]:
+def _own_folders(prepared: Prepared) -> Iterator[Experiment]:
     """Give the run folders of its own inside those that it shares with other runs.
 
     Folders on other hosts are only named; the workers make them.
     """
+    experiment, own = prepared.experiment, dict[str, str]()
     with contextlib.ExitStack() as stack:
-        own = {
-            name: scratch_folders.name_of(parent, output_dir)
-            if is_remote
-            else stack.enter_context(scratch_folders.own(parent, output_dir))
-            for name, parent in _shared_folders(experiment).items()
-        }
+        for name, parent in _shared_folders(experiment).items():
+            own[name] = scratch_folders.name_of(parent, prepared.folder)
+            if prepared.execution.runtime != "remote":
+                stack.enter_context(scratch_folders.own(parent, prepared.folder))
         yield dataclasses.replace(experiment, params={**experiment.params, **own})
 
 

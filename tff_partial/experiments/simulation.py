@@ -7,20 +7,15 @@ from typing import NamedTuple, Optional
 
 from tff_partial import runtime
 from tff_partial.core.types import Array
-from tff_partial.experiments.participation import Participation, Process, RoundResult
+from tff_partial.experiments.participation import LoopOptions, Participation, Process, RoundResult
 
 
 class _Clients(NamedTuple):
-    """`ClientArrays` of a list."""
-
+    num_clients: int
     arrays: Sequence[tuple[Array, Array]]
 
-    @property
-    def num_clients(self) -> int:
-        return len(self.arrays)
-
-    def client(self, client_id: int) -> tuple[Array, Array]:
-        return self.arrays[client_id]
+    def client(self, client: int) -> tuple[Array, Array]:
+        return self.arrays[client]
 
 
 def simulate(
@@ -56,24 +51,25 @@ def simulate(
             f"clients_per_round must be from 1 to {len(clients)}. "
             f"Received: clients_per_round={clients_per_round}"
         )
-    if tiers is not None and len(tiers) != len(clients):
+    assigned = [0] * len(clients) if tiers is None else tiers
+    if len(assigned) != len(clients):
         raise ValueError(
-            f"tiers must have {len(clients)} entries, one for each client. "
-            f"Received: {len(tiers)} entries"
+            f"tiers must have {len(clients)} entries. Received: {len(assigned)} entries"
         )
-    return _rounds(process, _Clients(clients), rounds, count, tiers or [0] * len(clients), seed)
 
+    def run() -> Iterator[RoundResult]:
+        runtime.set_default_if_unset()
+        participation = Participation(
+            process,
+            _Clients(len(clients), clients),
+            LoopOptions(rounds, count, seed),
+            tier_of=lambda client, round_num: assigned[client],
+        )
+        state = process.initialize()
+        for round_num in range(rounds):
+            result = participation.run(state, round_num, participation.cohort(round_num))
+            state = result.state
+            participation.states.put(result.kept, round_num + 1)
+            yield result
 
-def _rounds(
-    process: Process, data: _Clients, rounds: int, count: int, tiers: Sequence[int], seed: int
-) -> Iterator[RoundResult]:
-    runtime.set_default_if_unset()
-    participation = Participation(
-        process, data, "", count, seed, tier_of=lambda client, round_num: tiers[client]
-    )
-    state = process.initialize()
-    for round_num in range(rounds):
-        result = participation.run(state, round_num, participation.cohort(round_num))
-        state = result.state
-        participation.states.put(result.kept, round_num + 1)
-        yield result
+    return run()

@@ -30,17 +30,14 @@ def masks(model: Model, share: float) -> dict[int, Array]:
     whole = {id(variable) for variable in _last_layer(model.blocks).variables}
     return {
         id(v): _mask(v, 1.0 if id(v) in whole else share, gates.get(id(v), 1))
-        for v in (*model.trainable, *model.statistics)
+        for v in model.variables
     }
 
 
 def count(model: Model, share: float) -> int:
     """Return how many numbers a client sends that shares this much."""
     shared = masks(model, share)
-    return sum(
-        int(shared[id(v)].sum()) * math.prod(v.shape[:-1])
-        for v in (*model.trainable, *model.statistics)
-    )
+    return sum(int(shared[id(v)].sum()) * math.prod(v.shape[:-1]) for v in model.variables)
 
 
 def _last_layer(layers: Sequence[Layer]) -> Layer:

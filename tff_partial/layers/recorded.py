@@ -56,7 +56,7 @@ class Recorder:
             steps.append(lambda x: model.forward_first_half(model.blocks[self._cut.blocks], x))
         return steps
 
-    def _forward(self, x: Tensor, blocks: Sequence[Layer]) -> Tensor:
+    def _forward(self, x: Tensor, blocks: list[Layer]) -> Tensor:
         with self._model.batch_statistics(static_only=self._statistics == "moving"):
             return self._model.forward(x, training=False, blocks=blocks)
 
@@ -168,9 +168,8 @@ class _Batches:
 
 def _loop(count: Tensor, body: Callable[..., Structure], *values: Tensor) -> list[Tensor]:
     """Call body(i, *values) -> (i + 1, *values) for i = 0 ... count - 1."""
-    return tf.while_loop(
-        lambda i, *_: i < count, body, (tf.constant(0), *values), parallel_iterations=1
-    )
+    start = (tf.constant(0), *values)
+    return tf.while_loop(lambda i, *_: i < count, body, start, parallel_iterations=1)
 
 
 def _empty(shape: Sequence[Tensor], dtype: tf.DType) -> Tensor:

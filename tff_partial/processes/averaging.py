@@ -22,8 +22,8 @@ import copy
 import dataclasses
 import functools
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Callable, ClassVar, Optional
+from collections.abc import Sequence
+from typing import ClassVar, Optional
 
 import numpy as np
 
@@ -93,7 +93,6 @@ class AveragingProcess(stateful.StatefulProcess):
 
     Attributes:
       rounds_active: After so many rounds other clients become active; 0: never.
-      measure: What `next` returned -> further columns of a round that was measured.
     """
 
     def __init__(self, steps: averaging_round.Computations, params: AveragingParams) -> None:
@@ -101,7 +100,6 @@ class AveragingProcess(stateful.StatefulProcess):
         super().__init__(steps.initialize, next_fn, steps.setting.initial_client_state, {})
         self._steps, self._params = steps, params
         self.rounds_active = params.period()
-        self.measure: Callable[[stateful.Output], Mapping[str, float]] = _losses
 
     def in_steps(self) -> AveragingProcess:
         """Return the process in the form for several remote workers; `next` is no computation."""
@@ -151,10 +149,6 @@ def build(model: ModelSpec, params: AveragingParams, rules: Rules) -> AveragingP
     """Return the process."""
     setting = Setting(model, params.local, params.weighting, rules)
     return AveragingProcess(averaging_round.Computations(setting), params)
-
-
-def _losses(output: stateful.Output) -> Mapping[str, float]:
-    return {name: float(value) for name, value in output.metrics["losses"].items()}
 
 
 def _concatenate(tensors: Sequence[Array]) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Union
+from typing import Callable, NamedTuple
 
 import numpy as np
 
@@ -25,23 +25,17 @@ class Computations:
     """The computations of a round."""
 
     def __init__(self, setting: Setting) -> None:
-        self.setting, compute = setting, tff.tensorflow.computation
-        mean = aggregation.ContributorMean().create(
-            setting.sent_type[0], tff.TensorType(np.float32)
-        )
+        self.setting, rules, compute = setting, setting.rules, tff.tensorflow.computation
+        scalar = tff.TensorType(np.float32)
+        mean = aggregation.ContributorMean().create(setting.sent_type[0], scalar)
         self.initialize = stateful.build_initialize(setting.model, mean, compute(lambda: ()))
         self.advance, self.finish = build_advance(setting, mean), build_finish(setting)
         self.discrepancy = averaging_measures.build_discrepancy(setting)
         self.losses = averaging_measures.build_losses(setting)
-        self.no_average = compute(lambda: tf.zeros([setting.rules.layout.width]))
+        self.no_average = compute(lambda: tf.zeros([rules.layout.width]))
         self.next_round = compute(lambda round_num: round_num + 1, np.int32)
-        sums_type = self.advance.type_signature.result[2].member
-        self.metrics = compute(
-            _metrics,
-            (sums_type,) * len(setting.rules.segments),
-            np.float32,
-            np.float32,
-        )
+        sums_types = (self.advance.type_signature.result[2].member,) * len(rules.segments)
+        self.metrics = compute(_metrics, sums_types, np.float32, np.float32)
 
 
 def _metrics(sums: Sequence[Metrics], before: Tensor, after: Tensor) -> Metrics:
@@ -50,53 +44,24 @@ def _metrics(sums: Sequence[Metrics], before: Tensor, after: Tensor) -> Metrics:
     return OrderedDict(mean_metrics(totals), discrepancy_before=before, discrepancy=after)
 
 
-class _InOneComputation:
-    """Calls computations inside a federated one."""
+class Executor(NamedTuple):
+    """How a round is executed.
 
-    def place(self, number: int) -> Federated:
-        """Return a number at the server."""
-        return tff.federated_value(np.int32(number), tff.SERVER)
+    Attributes:
+      place: A number -> the same at the server.
+      zip: A structure of values at the server -> one value.
+      call: (Computation, *values) -> the computation at the server.
+      in_order: Clients' states -> the same in the order of the clients' data.
+    """
 
-    def zip(self, values: Structure) -> Federated:
-        """Return values at the server as one."""
-        return tff.federated_zip(values)
-
-    def call(self, computation: Computation, *values: Federated) -> Federated:
-        """Apply a computation at the server."""
-        if not values:
-            return tff.federated_eval(computation, tff.SERVER)
-        return tff.federated_map(computation, values if len(values) > 1 else values[0])
-
-    def in_order(self, clients: Federated) -> Federated:
-        """Return clients' states in the order of their data."""
-        return clients
-
-
-class _OneByOne:
-    """The same from Python; several workers return clients in another order."""
-
-    def __init__(self, clients: list[Structure]) -> None:
-        self._places = {int(client["client_id"]): i for i, client in enumerate(clients)}
-
-    def place(self, number: int) -> Structure:
-        return np.int32(number)
-
-    def zip(self, values: Structure) -> Structure:
-        return values
-
-    def call(self, computation: Computation, *values: Structure) -> Structure:
-        return computation(*values)
-
-    def in_order(self, clients: list[Structure]) -> list[Structure]:
-        return sorted(clients, key=lambda client: self._places[int(client["client_id"])])
+    place: Callable[[int], Federated]
+    zip: Callable[[Structure], Federated]
+    call: Callable[..., Federated]
+    in_order: Callable[[Federated], Federated]
 
 
 def run(
-    steps: Computations,
-    executor: Union[_InOneComputation, _OneByOne],
-    state: ServerState,
-    clients: Structure,
-    data: Structure,
+    steps: Computations, executor: Executor, state: ServerState, clients: Structure, data: Structure
 ) -> stateful.Output:
     """Run a round."""
     weights, round_num, aggregator = state.global_model_weights, state.client_work, state.aggregator
@@ -128,9 +93,21 @@ def run(
 def as_computation(steps: Computations) -> Computation:
     """Return the round as one TFF computation."""
 
+    def call(computation: Computation, *values: Federated) -> Federated:
+        if not values:
+            return tff.federated_eval(computation, tff.SERVER)
+        return tff.federated_map(computation, values if len(values) > 1 else values[0])
+
+    executor = Executor(
+        place=lambda number: tff.federated_value(np.int32(number), tff.SERVER),
+        zip=tff.federated_zip,
+        call=call,
+        in_order=lambda clients: clients,
+    )
+
     @steps.setting.over_clients(steps.initialize.type_signature.result.member)
     def next_fn(state: Federated, clients: Federated, data: Federated) -> Federated:
-        return run(steps, _InOneComputation(), state, clients, data)
+        return run(steps, executor, state, clients, data)
 
     return next_fn
 
@@ -139,4 +116,12 @@ def in_steps(
     steps: Computations, state: ServerState, clients: list[Structure], data: list[Structure]
 ) -> stateful.Output:
     """Run the round as one computation after the other."""
-    return run(steps, _OneByOne(clients), state, clients, data)
+    order = {int(client["client_id"]): i for i, client in enumerate(clients)}
+    executor = Executor(
+        place=np.int32,
+        zip=lambda values: values,
+        call=lambda computation, *values: computation(*values),
+        # Several workers return clients in another order.
+        in_order=lambda states: sorted(states, key=lambda state: order[int(state["client_id"])]),
+    )
+    return run(steps, executor, state, clients, data)

@@ -40,9 +40,8 @@ def build(
     def next_fn(round_num: Federated, weights: Federated, data: Federated) -> Federated:
         at_clients = tff.federated_broadcast(round_num)
         result, sums = tff.federated_map(client_update, (weights, at_clients, data))
-        return tff.templates.MeasuredProcessOutput(
-            next_round(round_num), result, train_metrics(sums, tier_names)
-        )
+        metrics = train_metrics(sums, tier_names)
+        return tff.templates.MeasuredProcessOutput(next_round(round_num), result, metrics)
 
     return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
 

@@ -26,13 +26,7 @@ Shape = Sequence[int]
 
 
 def by_layer(shapes: Sequence[Shape], layers: Sequence[int], count: int) -> list[Array]:
-    """Return the subset of each variable; those of a layer are in the same.
-
-    Args:
-      shapes: Shapes of the variables.
-      layers: The layer of each variable.
-      count: Number of subsets.
-    """
+    """Return which of `count` subsets each variable is in; those of a layer are in the same."""
     held = np.zeros(count, np.int64)
     size = collections.Counter[int]()
     for layer, shape in zip(layers, shapes):
@@ -45,12 +39,7 @@ def by_layer(shapes: Sequence[Shape], layers: Sequence[int], count: int) -> list
 
 
 def by_channel(shapes: Sequence[Shape], count: int) -> list[Array]:
-    """Return for each variable the subset of each of its output channels (its last axis).
-
-    Args:
-      shapes: Shapes of the variables.
-      count: Number of subsets.
-    """
+    """Return which of `count` subsets each output channel (last axis) of a variable is in."""
     held = np.zeros(count, np.int64)
     owned: list[Array] = [np.zeros(0)] * len(shapes)
     for i in sorted(range(len(shapes)), key=lambda i: -math.prod(shapes[i])):

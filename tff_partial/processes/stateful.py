@@ -132,9 +132,8 @@ def build(
     factory = aggregator or aggregation.ContributorMean()
     mean = factory.create(model.weights_type, tff.TensorType(np.float32))
     initialize = build_initialize(model, mean, _build_initial(model, rules.server_state))
-    client_type = OrderedDict(
-        client_id=np.int64, selected=np.bool_, value=initial_client_state.type_signature.result
-    )
+    value_type = initial_client_state.type_signature.result
+    client_type = OrderedDict(client_id=np.int64, selected=np.bool_, value=value_type)
     client_update = build_client_update(model, local, rules, weighting)
     server_update = build_server_update(rules, weighting)
 
@@ -147,15 +146,12 @@ def build(
         done = tff.federated_map(client_update, (_send(rules, state), client_states, data))
         average = mean.next(state.aggregator, done.update, done.weight)
         new_state = _finalize(server_update, state, average, tff.federated_sum(done.summed))
-        metrics = OrderedDict(
-            client_work=client_work.train_metrics(done.sums), aggregator=average.measurements
-        )
+        trained = client_work.train_metrics(done.sums)
+        metrics = OrderedDict(client_work=trained, aggregator=average.measurements)
         return Output(new_state, done.client_state, tff.federated_zip(metrics))
 
-    other_models = _build_other_models(rules, initialize.type_signature.result.member)
-    return StatefulProcess(
-        initialize, next_fn, initial_client_state, other_models, rules.unselected
-    )
+    others = _build_other_models(rules, initialize.type_signature.result.member)
+    return StatefulProcess(initialize, next_fn, initial_client_state, others, rules.unselected)
 
 
 def _build_initial(model: ModelSpec, create: Callable[[Vector], State]) -> Computation:

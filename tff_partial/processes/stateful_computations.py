@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Optional
 
 from tff_partial.core import client_data, local_training, sgd
@@ -79,9 +79,7 @@ class _Training:
         return Vector(v.read_value() for v in variables), slope
 
 
-def _outcome(
-    training: _Training, client: Structure, update: Update, weighting: str
-) -> Mapping[str, Structure]:
+def _outcome(training: _Training, client: Structure, update: Update, weighting: str) -> Structure:
     """Return a client's update with its weight, what is summed, its state and its metrics."""
     record = training.record
     has_examples = tf.shape(record["y"])[0] > 0

@@ -89,9 +89,7 @@ def add_mean(server: Server) -> tuple[Vector, State]:
     return server.weights + server.update, server.state
 
 
-def nobody(
-    selected: Sequence[int], upcoming: Sequence[int], everyone: Sequence[int]
-) -> Sequence[int]:
+def nobody(*clients: Sequence[int]) -> Sequence[int]:
     """Let no client train beside those that are selected."""
     return []
 

@@ -45,7 +45,7 @@ def create_submodel(
     rate, channels = tier.rate, groups.analyse(model)
     shares = narrowing.rates(channels, rate, **options)
     sizes = tuple(narrowing.sizes(channels, shares, rounding))
-    return Submodel(rate, sizes, narrowing.create(model, sizes, shares if scaler else None))
+    return Submodel(rate, sizes, narrowing.create(model, sizes, shares if scaler else ()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _client_fn(
         kept = [None if all_of_it else k for k, all_of_it in zip(chosen, whole)]
         start = slicing.extract(channels, values, kept)
         sums = train(_weights(start, len(weights.trainable)), record, learning_rate(round_num))
-        delta = [v - w for v, w in zip([*model.trainable, *model.statistics], start)]
+        delta = [v - w for v, w in zip(model.variables, start)]
         classes = _present(record["y"], channels.classes) if by_class else None
         update, held = slicing.restore(channels, delta, kept, classes)
         weight = client_work.client_weight(record, params.weighting)

@@ -13,6 +13,7 @@ from tff_partial.similarity.schemes import FIGURES
 # Flags that say where and how, not what: they may change when a recipe is started again.
 EXECUTION = tuple(name for name in flags.EXECUTION if name != "data_dir")
 OWN = ("algo", "preset", "paper")  # only the recipe says these
+_PLACES = ("data", "data_dir", "seed", "output_dir")
 # What a recipe of kind `analysis` may have as its source: a program with its arguments. A recipe is
 # a file from anywhere, so nothing else is run.
 ANALYSES = {f"tff_partial.similarity --figure={number}": number for number in FIGURES}
@@ -28,10 +29,8 @@ def is_place(flag: str) -> bool:
 def check_recipe(recipe: Recipe) -> None:
     """Refuse programs that are no known analysis, and settings that a recipe cannot make."""
     if recipe.kind == "analysis" and recipe.source not in ANALYSES:
-        raise ValueError(
-            f"{recipe.name}, source must be one of {', '.join(ANALYSES)}. "
-            f"Received: {recipe.source!r}"
-        )
+        expected = f"{recipe.name}, source must be one of {', '.join(ANALYSES)}. "
+        raise ValueError(f"{expected}Received: {recipe.source!r}")
     known = _known_settings(recipe.kind)
     for row in recipe.rows:
         unknown = sorted({*row.settings} - known)
@@ -65,24 +64,16 @@ def check_given(recipe: Recipe, given: Collection[str]) -> None:
     refused = [f"--{name}" for name in OWN if name in given]
     if refused:
         raise ValueError(f"{', '.join(OWN)} must not be given with recipe. Received: {refused}")
-    execution = [f"--{name}" for name in EXECUTION if name in given]
-    if recipe.kind != "runs" and execution:
+    if recipe.kind == "runs":
+        return
+    kind = "an analysis" if recipe.kind == "analysis" else "which is computed exactly"
+    decides = [n for n in ANALYSIS if n not in OWN] if recipe.kind == "analysis" else []
+    taken = [*decides, *(name for name in _PLACES if name not in decides)]
+    refused = [f"--{n}" for n in given if n not in taken and not n.endswith("_dir")]
+    if refused:
         raise ValueError(
-            f"{recipe.name} must be given no {', '.join(EXECUTION)}: it consists of no runs. "
-            f"Received: {execution}"
-        )
-    deciding = [name for name in given if not is_place(name)]
-    if recipe.kind == "exact" and deciding:
-        raise ValueError(
-            f"{recipe.name}, which is computed exactly, must be given no flags that decide "
-            f"results. Received: {[f'--{name}' for name in deciding]}"
-        )
-    taken = [name for name in ANALYSIS if name not in OWN]
-    unknown = [f"--{name}" for name in deciding if name not in taken]
-    if recipe.kind == "analysis" and unknown:
-        raise ValueError(
-            f"{recipe.name}, an analysis, must be given no flags but {', '.join(taken)}. "
-            f"Received: {unknown}"
+            f"{recipe.name}, {kind}, must be given no flags but {', '.join(taken)}. "
+            f"Received: {refused}"
         )
 
 

@@ -15,33 +15,35 @@ import dataclasses
 import functools
 import os
 import time
-from typing import Any
 
 import numpy as np
 
+from tff_partial import runtime
+from tff_partial.core import local_training
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import ModelSpec
 from tff_partial.costs import rounds
 from tff_partial.experiments import components, config
 from tff_partial.experiments.bundled import tasks
+from tff_partial.layers import parts
 from tff_partial.recipes import outcome
 from tff_partial.recipes import plan as recipe_plan
 
 _STEPS, _REPEATS = 2, 3
 _FORWARD = 1 / 3  # of a step
+_Timed = dict[tuple[object, ...], tuple[ModelSpec, float]]
 
 
 def table(plan: recipe_plan.Plan) -> str:
-    """A run a line, with its minutes."""
-    from tff_partial import runtime
-
+    """Return a line for each run, with its minutes."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     runtime.configure("in_process")
     lines = [("run", "algorithm", "rounds", "clients", "data", "minutes")]
-    total, steps = 0.0, StepTimes()
+    total = 0.0
+    timed: _Timed = {}
     for run in plan.runs:
         settings = run.experiment.settings
-        minutes = 0.0 if outcome.is_finished(run) else seconds(run, steps) / 60
+        minutes = 0.0 if outcome.is_finished(run) else seconds(run, timed) / 60
         total += minutes
         clients = f"{settings.clients_per_round} of {settings.clients}"
         data = f"{run.experiment.task.name}{' (embedded)' if run.is_embedded else ''}"
@@ -51,36 +53,30 @@ def table(plan: recipe_plan.Plan) -> str:
     return f"{head}\n{outcome.aligned(lines)}"
 
 
-class StepTimes:
-    """Models and the times of their steps, each made once."""
+def seconds(run: recipe_plan.Run, timed: _Timed) -> float:
+    """Return what a run is estimated to take.
 
-    def __init__(self) -> None:
-        self._found: dict[Any, tuple[ModelSpec, float]] = {}
-
-    def get(self, run: recipe_plan.Run, data: Data) -> tuple[ModelSpec, float]:
-        """The model of a run and the seconds of a step of it."""
-        settings, normalization = run.experiment.settings, run.experiment.normalization
-        kind = (settings.model, settings.width, settings.batch_size)
-        key = (run.experiment.task.name, normalization, *kind)
-        if key not in self._found:
-            model = components.create_model(run.experiment, data)
-            self._found[key] = model, step_seconds(model, settings.batch_size)
-        return self._found[key]
-
-
-def seconds(run: recipe_plan.Run, times: StepTimes) -> float:
-    """What is estimated for a run."""
-    settings, data = run.experiment.settings, Data.of(run.experiment, run.is_embedded)
-    model, step = times.get(run, data)
-    local = config.create_params(run.experiment).local
-    steps = local.steps or local.epochs * -(-data.size // local.batch_size)
-    training = settings.clients_per_round * steps * step * _share(run.experiment, model, data)
-    evaluation = _FORWARD * step * data.test / settings.batch_size / settings.eval_every
+    Args:
+      run: The run.
+      timed: Models that have been timed, with the seconds of their steps.
+    """
+    experiment, settings = run.experiment, run.experiment.settings
+    data, tests = expected_data(experiment, run.is_embedded)
+    kind = (settings.model, settings.width, settings.batch_size, experiment.normalization)
+    key = (experiment.task.name, *kind)
+    if key not in timed:
+        model = components.create_model(experiment, data)
+        timed[key] = model, step_seconds(model, settings.batch_size)
+    model, step = timed[key]
+    local = config.create_params(experiment).local
+    steps = local.steps or local.epochs * -(-data.client_size(0) // local.batch_size)
+    training = settings.clients_per_round * steps * step * _share(experiment, model, data)
+    evaluation = _FORWARD * step * tests / settings.batch_size / settings.eval_every
     return run.total_rounds * (training + evaluation)
 
 
-def _share(experiment: config.Experiment, model: ModelSpec, data: Data) -> float:
-    """What an average client's round costs of one that trains the whole model."""
+def _share(experiment: config.Experiment, model: ModelSpec, data: tasks.FederatedData) -> float:
+    """Return what an average client's round costs of one that trains the whole model."""
     experiment = dataclasses.replace(experiment, devices=rounds.Devices())
     accounts = components.create_accounts(experiment, model, data)
     participants = config.participants(experiment)
@@ -89,44 +85,34 @@ def _share(experiment: config.Experiment, model: ModelSpec, data: Data) -> float
     return float(share) * (2 if experiment.algorithm.next_cohort_trains else 1)
 
 
-@dataclasses.dataclass(frozen=True)
-class Data:
-    """What a task says of data that need not be there.
+def expected_data(
+    experiment: config.Experiment, is_embedded: bool
+) -> tuple[tasks.FederatedData, int]:
+    """Return data of the size and type that a task has, and its number of test examples.
 
-    Attributes:
-      input_shape: Shape of one input.
-      num_classes: Number of classes.
-      x_dtype: Type of inputs.
-      num_clients: The population.
-      size: Training examples of an average client.
-      test: Test examples.
+    The data need not be there: all clients have equally many examples, which cannot be asked for.
     """
-
-    input_shape: tuple[int, ...]
-    num_classes: int
-    x_dtype: str
-    num_clients: int
-    size: int
-    test: int
-
-    @classmethod
-    def of(cls, experiment: config.Experiment, is_embedded: bool) -> Data:
-        """Those of an experiment."""
-        task, settings = experiment.task, experiment.settings
-        shape, (train, test), writers = task.input_shape, task.examples, task.writers
-        if is_embedded:
-            shape, (train, test), writers = _embedded(task.name)
-        size = _client_size(settings, train, writers)
-        return cls(shape, task.num_classes, task.x_dtype, settings.clients, size, test)
-
-    def client_size(self, client: int) -> int:
-        """As of `FederatedData`: all clients have equally many examples."""
-        return self.size
+    task, settings = experiment.task, experiment.settings
+    shape, (train, tests), writers = task.input_shape, task.examples, task.writers
+    if is_embedded:
+        shape, (train, tests), writers = _embedded(task.name)
+    size = _client_size(settings, train, writers)
+    nothing = np.zeros([0, *shape], task.x_dtype), np.zeros([0], np.int32)
+    data = tasks.FederatedData(
+        lambda client: nothing,
+        lambda client: size,
+        settings.clients,
+        nothing,
+        task.num_classes,
+        "expected",
+        not is_embedded,
+    )
+    return data, tests
 
 
 @functools.cache
 def _embedded(name: str) -> tuple[tuple[int, ...], tuple[int, int], int]:
-    """Shape of an input, numbers of training and test examples, number of writers."""
+    """Return the shape of an input and the numbers of training and test examples and writers."""
     load = tasks.TASKS[name].load_embedded
     if load is None:
         raise ValueError(f"task must have embedded data. Received: task={name!r}")
@@ -136,7 +122,7 @@ def _embedded(name: str) -> tuple[tuple[int, ...], tuple[int, int], int]:
 
 
 def _client_size(settings: tasks.Settings, train: int, writers: int) -> int:
-    """Examples of an average client."""
+    """Return the number of examples of an average client."""
     name, arguments = tasks.partition.parse(settings.partition)
     if name == "natural":
         return train * (arguments or (1,))[0] // writers
@@ -147,15 +133,10 @@ def _client_size(settings: tasks.Settings, train: int, writers: int) -> int:
 
 
 def step_seconds(model: ModelSpec, batch_size: int) -> float:
-    """The time of a local step for each client, on all cores."""
-    from tff_partial.core import local_training
-    from tff_partial.layers import parts
-
-    rng = np.random.default_rng(0)
-    kind = np.dtype(model.input_dtype)
-    x = rng.integers(0, 200, (batch_size, *model.input_shape)).astype(kind)
+    """Return the time of a local step for each client, on all cores."""
+    x = np.random.default_rng(0).integers(0, 200, (batch_size, *model.input_shape))
     record = {
-        "x": tf.constant(x),
+        "x": tf.constant(x.astype(model.input_dtype)),
         "y": tf.zeros([batch_size], tf.int32),
         "seed": tf.constant([0, 0], tf.int32),
     }

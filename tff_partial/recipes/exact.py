@@ -36,7 +36,7 @@ class Ours(NamedTuple):
 
 
 def embracing_table1() -> dict[str, Ours]:
-    """Parameters, activations and capacity of each tier."""
+    """Return parameters, activations and capacity of each tier."""
     found: dict[str, Ours] = {}
     for name in ("resnet20", "femnist_cnn", "bilstm"):
         model = _create(name)
@@ -46,13 +46,13 @@ def embracing_table1() -> dict[str, Ours]:
 
 
 def embracing_table10() -> dict[str, Ours]:
-    """The same of width reduction."""
+    """Return the same of width reduction."""
     model = _create("resnet20")
     return {tier: sizes(model, cost) for tier, cost in _narrowed(model).items()}
 
 
 def embracing_table8() -> dict[str, Ours]:
-    """Operations of a batch of 32, as shares of the strong client's."""
+    """Return operations of a batch of 32, as shares of the strong client's."""
     model = _create("resnet20")
     methods = {
         "embracing": {tier: _recorded(model, tier) for tier in tiers.NAMES},
@@ -69,7 +69,7 @@ def embracing_table8() -> dict[str, Ours]:
 
 
 def fedpmt_table2() -> dict[str, Ours]:
-    """Operations of a step with 0, 1, ... blocks less in the backward pass."""
+    """Return operations of a step with 0, 1, ... blocks less in the backward pass."""
     found = {}
     for name, (network, batch, count) in _FEDPMT.items():
         ours = step_operations(_create(name), batch, count)
@@ -80,13 +80,13 @@ def fedpmt_table2() -> dict[str, Ours]:
 
 
 def step_operations(model: ModelSpec, batch_size: int, count: int) -> list[int]:
-    """FedPMT's operations of a step with 0, 1, ..., count - 1 blocks removed."""
+    """Return FedPMT's operations of a step with 0, 1, ..., count - 1 blocks removed."""
     clients = [costs.backprop_suffix(model, Cut(removed), batch_size) for removed in range(count)]
     return [cost.operations(steps=1, batch_size=batch_size, examples=0) for cost in clients]
 
 
 def feddse_table7() -> dict[str, Ours]:
-    """Memory, computation and communication of a whole model and of a third of its neurons."""
+    """Return memory, computation and communication of a whole model and of a third of it."""
     model, batch = _create("preact_resnet18"), 8
     small = submodel.create_submodel(model, tiers.create("1/3"))
     clients = {
@@ -114,7 +114,7 @@ TABLES: dict[str, Callable[[], dict[str, Ours]]] = {
 
 
 def published_sizes(name: str) -> dict[tuple[str, str], str]:
-    """EmbracingFL's sizes of a model's clients by (style of training, tier or width)."""
+    """Return EmbracingFL's sizes of a model's clients by (style of training, tier or width)."""
     table1 = {row.id: row.paper.text for row in catalog.load("embracing/table1").rows}
     found = {
         ("embracing", t): table1[f"{name}-{t}"] for t in tiers.NAMES if f"{name}-{t}" in table1
@@ -126,7 +126,7 @@ def published_sizes(name: str) -> dict[tuple[str, str], str]:
 
 
 def published_operations(name: str, batch_size: int) -> list[int]:
-    """FedPMT's operations of a step with 0, 1, ... blocks removed; empty for another batch size."""
+    """Return FedPMT's own figures of these operations; none for another batch size."""
     network, batch, count = _FEDPMT.get(name, ("", 0, 0))
     if batch != batch_size:
         return []
@@ -135,24 +135,24 @@ def published_operations(name: str, batch_size: int) -> list[int]:
 
 
 def _create(name: str, width: float = 1.0) -> ModelSpec:
-    """A model for the data of its paper."""
+    """Return a model for the data of its paper."""
     architecture = bundled.models.ARCHITECTURES[name]
     return bundled.create_model(name, architecture.input_shape, architecture.num_classes, width)
 
 
 def _recorded(model: ModelSpec, tier: str) -> costs.ClientCost:
-    """A client of EmbracingFL."""
+    """Return the cost of a client of EmbracingFL."""
     return costs.recorded_suffix(model, costs.cut_of(tiers.create(tier), model, _BATCH), _BATCH)
 
 
 def _narrowed(model: ModelSpec) -> dict[str, costs.ClientCost]:
-    """The clients of width reduction of ResNet20 by tier."""
+    """Return the costs of clients of width reduction of ResNet20 by tier."""
     narrow = {tier: _create("resnet20", width) for tier, width in tiers.NAMED_RATES.items()}
     return {tier: costs.narrow(model, small, _BATCH) for tier, small in narrow.items()}
 
 
 def sizes(model: ModelSpec, cost: costs.ClientCost) -> Ours:
-    """A client's capacity; as text its parameters, activations and capacity."""
+    """Return a client's capacity; as text its parameters, activations and capacity."""
     capacity = round(cost.capacity, 2)
     activations = costs.capacity_batch(model, _BATCH) * cost.activations
     return Ours(capacity, f"{cost.parameters:,} / {activations:,} / {capacity:.2f}")
@@ -167,7 +167,7 @@ def _backward(cost: costs.ClientCost) -> int:
 
 
 def show(plan: Plan, write: bool = True) -> str:
-    """The table, paper's and ours beside each other.
+    """Return the table, paper's and ours beside each other.
 
     Args:
       plan: Of a recipe of kind `exact`.

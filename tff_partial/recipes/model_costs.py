@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
 from tff_partial import costs
+from tff_partial.core import checks
 from tff_partial.core.model import Cut, ModelSpec
+from tff_partial.core.types import Row
 from tff_partial.experiments import bundled
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.recipes import catalog, exact
 from tff_partial.tiers import NAMED_RATES, Tier
 
-Row = Mapping[str, Any]
-
 
 def default_input(model: str, task: Optional[str] = None) -> tuple[tuple[int, ...], int]:
-    """Shape of an example and number of classes of a task; by default of the model's paper.
+    """Return the input shape and number of classes of a task; by default of the model's paper.
 
     Raises:
       ValueError: If there is no such model or task, or the model does not take its examples.
     """
-    _check("model", model, models.ARCHITECTURES)
+    checks.one_of("model", model, models.NAMES)
     if task is None:
         return models.ARCHITECTURES[model].input_shape, models.ARCHITECTURES[model].num_classes
-    _check("task", task, tasks.TASKS)
+    checks.one_of("task", task, tasks.TASKS)
     bundled.check_model_fits(model, tasks.TASKS[task])
     return tasks.TASKS[task].input_shape, tasks.TASKS[task].num_classes
-
-
-def _check(kind: str, name: str, known: Mapping[str, Any]) -> None:
-    if name not in known:
-        raise ValueError(f"{kind} must be one of {sorted(known)}. Received: {kind}={name!r}")
 
 
 def report(
     name: str, shape: tuple[int, ...], num_classes: int, batch_size: int, tiers: Sequence[Tier]
 ) -> dict[str, Any]:
-    """The costs of a model of `models` by style of training and tier, and the papers' figures.
+    """Return the costs of a model by style of training and tier, and the papers' figures.
 
     `prefix` removes as many blocks as the tier does, from the other end; `channel` sends half of
     the channels unless the tier is strong; `width` keeps that share of the channels.
@@ -111,5 +106,5 @@ def _table_2(model: ModelSpec, name: str, batch_size: int) -> list[Row]:
 
 
 def remark() -> str:
-    """Why FedPMT's figures differ from ours."""
+    """Return why FedPMT's figures differ from ours."""
     return catalog.load("fedpmt/table2").notes[0]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from tff_partial.recipes.plan import Plan, Run
-from tff_partial.results import metrics, statistics, summary, text_files
+from tff_partial.results import metrics, summary, text_files
 from tff_partial.results.schema import Fields, Metric
 from tff_partial.similarity import tables
 
@@ -43,7 +43,7 @@ def measure(folder: pathlib.Path, metric: Metric, target: Optional[float]) -> Op
     if not metric.has_target:
         value = read_summary(folder).get(metric.name)
         return metric.factor * value if isinstance(value, (int, float)) else None
-    cost = statistics.cost_to(metrics.read(str(folder)), target)
+    cost = metrics.cost_to(metrics.read(str(folder)), target)
     if cost is None:
         return None
     return cost.rounds if metric.name == "rounds_to_target" else cost.simulated_seconds
@@ -105,7 +105,7 @@ def _spread(values: Sequence[Optional[float]]) -> str:
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return "*"
-    spread = statistics.spread(known)
+    spread = metrics.spread(known)
     if spread is None:
         return "-"
     mean = f"{spread.mean:.6g}"

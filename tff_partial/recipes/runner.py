@@ -19,8 +19,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Optional
 
+import tqdm
+
+from tff_partial.experiments.run import say
 from tff_partial.recipes import document, estimate, exact
 from tff_partial.recipes import outcome as recipe_results
 from tff_partial.recipes import plan as recipe_plan
@@ -60,10 +63,6 @@ def main(options: recipe_plan.Options, jobs: int = 1, dry_run: bool = False) -> 
         say("stopped; start again with the same flags to resume")
         return 128 + outcome.signal
     return 1 if outcome.failed or diverged else 0
-
-
-def say(line: str) -> None:
-    print(line, file=sys.stderr)
 
 
 def _fetch_data(plan: recipe_plan.Plan, options: recipe_plan.Options) -> None:
@@ -163,13 +162,11 @@ class _Progress:
         self._shown = 0.0
 
     def __enter__(self) -> _Progress:
-        import tqdm
-
         total, done = sum(run.total_rounds for run in self._runs), sum(self._done.values())
         self._bar = tqdm.tqdm(total=total, initial=done, unit="round", dynamic_ncols=True)
         return self
 
-    def __exit__(self, *unused: Any) -> None:
+    def __exit__(self, *unused: object) -> None:
         self.update([run.name for run in self._runs])
         self._bar.close()
 

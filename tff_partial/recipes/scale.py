@@ -31,7 +31,7 @@ EMBEDDED_CLIENTS = 32
 
 
 def check(scale: float) -> None:
-    """Raises a ValueError unless it is in (0, 1]."""
+    """Raise a ValueError unless it is in (0, 1]."""
     if not 0 < scale <= 1:
         raise ValueError(f"scale must be in (0, 1]. Received: scale={scale:g}")
 
@@ -39,7 +39,7 @@ def check(scale: float) -> None:
 def scaled(
     paper: tasks.Settings, scale: float, given: Mapping[str, Any], is_embedded: bool = False
 ) -> tasks.Settings:
-    """The settings of a run by `RULE`.
+    """Return the settings of a run by `RULE`.
 
     Args:
       paper: The settings at the paper's scale.
@@ -81,29 +81,21 @@ def _clients(clients: int, scale: float, is_embedded: bool) -> int:
 
 
 def _loose(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes with a cohort that cannot be too large, for the checks of `Settings`."""
+    """Return the changes with a cohort that cannot be too large, for the checks of `Settings`."""
     return {**changes, "clients_per_round": 1}
 
 
 def _cohort(paper: tasks.Settings, shrunk: tasks.Settings) -> int:
-    """Clients of a round: all that take part if they are in the paper, else in proportion."""
-    before, after = _participants(paper), _participants(shrunk)
+    """Return the clients of a round: all who take part if so in the paper, else in proportion."""
+    before, after = paper.participants, shrunk.participants
     if paper.clients_per_round == before:
         return after
     wanted = round(paper.clients_per_round * shrunk.clients / paper.clients)
     return min(after, max(wanted, min(MIN_COHORT, paper.clients_per_round)))
 
 
-def _participants(settings: tasks.Settings) -> int:
-    """Clients that can be drawn."""
-    if not settings.only_tiers:
-        return settings.clients
-    found = {tier.name: tier.count for tier in tiers.parse(settings.tiers)}
-    return sum(found[name] for name in settings.only_tiers.split(","))
-
-
 def stretched(learning_rate: str, factor: float) -> str:
-    """The schedule's text over `factor` times as many rounds."""
+    """Return the schedule's text over `factor` times as many rounds."""
     schedule = schedules.create(learning_rate)
     text = f"{schedule.initial:.8g}"
     if schedule.decay != 1:
@@ -114,7 +106,7 @@ def stretched(learning_rate: str, factor: float) -> str:
 
 
 def _for_few_examples(partition: str) -> str:
-    """The same division without a size for each client, and filled up where that is possible."""
+    """Return the same partition without sizes of clients, filled up where that is possible."""
     name, arguments = tasks.partition.parse(partition)
     if name == "iid":
         return name

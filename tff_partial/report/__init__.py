@@ -1,5 +1,5 @@
 """Runs and recipes as one page, or as Markdown: `python -m tff_partial.report results/`.
 
-`runs` and `recipes` read folders, `tables` and `curves` make of them what is shown, `page` and
-`markdown` write it, `commands` says how to repeat it.
+`sections` finds what is shown, `runs` and `recipes` read it, `tables` and `curves` are what is
+shown of it, `page` and `markdown` write it, `commands` tells how to repeat it.
 """

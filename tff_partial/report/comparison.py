@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Optional
 
-from tff_partial.report import cells, formats
+from tff_partial.report import cells
 from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row
+from tff_partial.results.metrics import Spread
 from tff_partial.results.schema import KINDS, TO_TARGET, Metric, Published
-from tff_partial.results.statistics import Spread
 
 
 def compared(section: Section) -> Table:
@@ -27,7 +27,7 @@ def compared(section: Section) -> Table:
     lines = []
     for row in section.rows:
         for target, paper, ours in _figures(row, metric):
-            shown = formats.NONE if target is None else cells.percent(target)
+            shown = cells.NONE if target is None else cells.target_text(target)
             line = [Cell(shown)] if has_targets else []
             line += _compared_cells(row, metric, paper, ours)
             line += [cells.seeds(row)] if has_seeds else []
@@ -64,16 +64,16 @@ def _compared_cells(
     row: Row, metric: Metric, paper: Published, ours: Optional[Spread]
 ) -> list[Cell]:
     """Return the paper's figure, ours and the difference."""
-    text = formats.of_unit(metric.unit)
+    text = cells.of_unit(metric.unit)
     papers = paper.text
     if not papers and paper.value is not None:
-        papers = formats.with_spread(Spread(paper.value, paper.spread, 1), text)
-    first, missing = Cell(papers or formats.NONE), _missing(row, metric, ours)
+        papers = cells.with_spread(Spread(paper.value, paper.spread, 1), text)
+    first, missing = Cell(papers or cells.NONE), _missing(row, metric, ours)
     if ours is None:
-        return [first, Cell(missing, "missing"), Cell(formats.NONE)]
-    shown = _own_text(row) or formats.with_spread(ours, text, metric.factor)
+        return [first, Cell(missing, "missing"), Cell(cells.NONE)]
+    shown = _own_text(row) or cells.with_spread(ours, text, metric.factor)
     if missing:
-        return [first, Cell(f"{shown} ({missing})"), Cell(formats.NONE)]
+        return [first, Cell(f"{shown} ({missing})"), Cell(cells.NONE)]
     return [first, Cell(shown), _difference(metric.factor * ours.mean, paper.value, metric)]
 
 
@@ -103,12 +103,12 @@ def _missing(row: Row, metric: Metric, ours: Optional[Spread]) -> str:
 
 def _difference(ours: float, paper: Optional[float], metric: Metric) -> Cell:
     if paper is None:
-        return Cell(formats.NONE)
+        return Cell(cells.NONE)
     # Of the figures as they are shown, so that a reader who subtracts gets the same.
     ours = round(ours, 2) if metric.unit == "%" else ours
-    text = formats.of_unit(metric.unit)(ours - paper)
+    text = cells.of_unit(metric.unit)(ours - paper)
     is_zero = not text.strip("0.,−")
-    sign = "" if is_zero or text.startswith(formats.MINUS) else "+"
+    sign = "" if is_zero or text.startswith(cells.MINUS) else "+"
     if metric.higher_is_better is None or is_zero:
         return Cell(sign + text)
     return Cell(sign + text, "better" if (ours > paper) == metric.higher_is_better else "worse")

@@ -9,7 +9,7 @@ from typing_extensions import TypeAlias
 
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row, Run
-from tff_partial.results import statistics
+from tff_partial.results import metrics
 from tff_partial.results.checks import Json
 
 PERCENT = 100.0
@@ -68,14 +68,14 @@ def _points(runs: Sequence[Run], column: str, factor: float) -> Optional[Points]
     if not common:
         return None
     spreads = [
-        statistics.spread(run.rows[at[done]][column] for run, at in zip(runs, places))
+        metrics.spread(run.rows[at[done]][column] for run, at in zip(runs, places))
         for done in common
     ]
     known = [(spread.mean, spread.deviation or 0.0) for spread in spreads if spread]
     return {
         "rounds": [*common],
-        "seconds": _mean_sums(runs, places, common, statistics.SECONDS),
-        "bytes": _mean_sums(runs, places, common, statistics.BYTES),
+        "seconds": _mean_sums(runs, places, common, metrics.SECONDS),
+        "bytes": _mean_sums(runs, places, common, metrics.BYTES),
         "mean": [_shown(factor, mean) for mean, _ in known],
         "spread": [_shown(factor, deviation) for _, deviation in known] if len(runs) > 1 else None,
     }
@@ -91,7 +91,7 @@ def _places(run: Run, column: str) -> dict[int, int]:
     return {
         int(row["round"]): place
         for place, row in enumerate(run.rows)
-        if statistics.is_usual(row.get(column))
+        if metrics.is_usual(row.get(column))
     }
 
 
@@ -102,7 +102,7 @@ def _mean_sums(
     columns: Sequence[str],
 ) -> Optional[list[float]]:
     """Return the mean over runs of what was spent up to each round."""
-    sums = [statistics.cumulative(run.rows, columns) for run in runs]
+    sums = [metrics.cumulative(run.rows, columns) for run in runs]
     known = [each for each in sums if each is not None]
     if len(known) < len(runs):
         return None

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from typing import Optional, Union
 
 from tff_partial.report import commands, curves, tables
-from tff_partial.report.cells import Cell, Line, Table
-from tff_partial.report.formats import MINUS, NONE
+from tff_partial.report.cells import MINUS, NONE, Cell, Line, Table
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import NOT_REAL, Row
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from tff_partial import tiers
-from tff_partial.results import checks, metrics, statistics, text_files
+from tff_partial.results import checks, metrics, text_files
 from tff_partial.results import summary as summaries
 from tff_partial.results.checks import Json
 from tff_partial.results.schema import Config, Fields, KnownSettings, MetricsRow, Published
@@ -123,16 +123,16 @@ class Row:
     def is_real(self) -> bool:
         return all(run.is_real for run in self.runs if run.data)
 
-    def spread_of(self, name: str) -> Optional[statistics.Spread]:
+    def spread_of(self, name: str) -> Optional[metrics.Spread]:
         """Return the spread of a figure of summary.json over the runs that count."""
         values = [run.summary.get(name) for run in self.counted]
-        return statistics.spread(v for v in values if isinstance(v, (int, float)))
+        return metrics.spread(v for v in values if isinstance(v, (int, float)))
 
-    def spread_to(self, target: float, name: str) -> Optional[statistics.Spread]:
+    def spread_to(self, target: float, name: str) -> Optional[metrics.Spread]:
         """Return the spread of a field of `Cost` over the runs that reached a target."""
-        costs = [statistics.cost_to(run.rows, target) for run in self.counted]
+        costs = [metrics.cost_to(run.rows, target) for run in self.counted]
         values = [getattr(cost, name) for cost in costs if cost is not None]
-        return statistics.spread(value for value in values if value is not None)
+        return metrics.spread(value for value in values if value is not None)
 
 
 def read_run(path: str, shown: str) -> Run:
@@ -180,7 +180,7 @@ def _read_similarity(path: str) -> list[dict[str, str]]:
 def _summarize(settings: Fields, rows: Sequence[MetricsRow]) -> Fields:
     """Return the figures that metrics.csv gives now."""
     summary = summaries.summarize(settings, settings["data"], rows)
-    cost = statistics.cost_to(rows, settings.get("target_accuracy"))
+    cost = metrics.cost_to(rows, settings.get("target_accuracy"))
     if cost is not None:
         summary["simulated_seconds_to_target"] = cost.simulated_seconds
         summary["bytes_to_target"] = cost.bytes

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Optional
 
 from tff_partial import tiers
-from tff_partial.report import cells, comparison, formats
+from tff_partial.report import cells, comparison
 from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row
-from tff_partial.results import statistics
+from tff_partial.results import metrics
 from tff_partial.results.schema import Fields
 
 MEGABYTE = 1e-6
@@ -50,12 +50,12 @@ def _similarity_lines(row: Row) -> list[Line]:
     lines = []
     for scheme, block in dict.fromkeys(key for run in runs for key in run):
         last = [run[scheme, block] for run in runs if (scheme, block) in run]
-        spreads = [statistics.spread(float(r[name]) for r in last) for name in _SIMILARITIES]
+        spreads = [metrics.spread(float(r[name]) for r in last) for name in _SIMILARITIES]
         texts = (
             scheme,
             block,
-            *(formats.with_spread(spread, formats.significant) for spread in spreads),
-            formats.one_decimal(float(last[0]["steps"])),
+            *(cells.with_spread(spread, cells.significant) for spread in spreads),
+            cells.one_decimal(float(last[0]["steps"])),
         )
         lines.append(Line(row.label, tuple(map(Cell, texts)), row.is_real))
     return lines
@@ -77,7 +77,7 @@ def costs(section: Section) -> Table:
         line = cells.varied_cells(row, names)
         for name in ("final_test_accuracy", "best_test_accuracy"):
             spread = row.spread_of(name)
-            line.append(Cell(formats.with_spread(spread, formats.percent, cells.PERCENT)))
+            line.append(Cell(cells.with_spread(spread, cells.percent, cells.PERCENT)))
         line += _to_target(row) if has_target else []
         line += [Cell(_mean_column(row, "clients_late"))] if has_late else []
         head = row.label if is_recipe else row.short or row.label
@@ -89,23 +89,23 @@ def costs(section: Section) -> Table:
 def _to_target(row: Row) -> list[Cell]:
     targets = sorted({run.target for run in row.counted if run.target is not None})
     if not targets:
-        return [Cell(formats.NONE)] * 4
-    shown = Cell(", ".join(map(cells.percent, targets)))
-    costs = [statistics.cost_to(run.rows, run.target) for run in row.counted]
+        return [Cell(cells.NONE)] * 4
+    shown = Cell(", ".join(map(cells.target_text, targets)))
+    costs = [metrics.cost_to(run.rows, run.target) for run in row.counted]
     reached = [cost for cost in costs if cost]
     if not reached:
-        return [shown, Cell("not reached", "missing"), *[Cell(formats.NONE)] * 2]
+        return [shown, Cell("not reached", "missing"), *[Cell(cells.NONE)] * 2]
     some = f" ({len(reached)} of {len(costs)} seeds)" if len(reached) < len(costs) else ""
 
-    def cell(values: Sequence[Optional[float]], text: formats.Format, factor: float = 1.0) -> Cell:
-        spread = statistics.spread(value for value in values if value is not None)
-        return Cell(formats.with_spread(spread, text, factor) + (some if spread else ""))
+    def cell(values: Sequence[Optional[float]], text: cells.Format, factor: float = 1.0) -> Cell:
+        spread = metrics.spread(value for value in values if value is not None)
+        return Cell(cells.with_spread(spread, text, factor) + (some if spread else ""))
 
     return [
         shown,
-        cell([cost.rounds for cost in reached], formats.one_decimal),
-        cell([cost.simulated_seconds for cost in reached], formats.significant),
-        cell([cost.bytes for cost in reached], formats.significant, MEGABYTE),
+        cell([cost.rounds for cost in reached], cells.one_decimal),
+        cell([cost.simulated_seconds for cost in reached], cells.significant),
+        cell([cost.bytes for cost in reached], cells.significant, MEGABYTE),
     ]
 
 
@@ -119,12 +119,12 @@ def tier_overview(section: Section) -> Table:
 
 def _tier_lines(row: Row) -> list[Line]:
     spread = row.spread_of("average_capacity")
-    capacity = formats.NONE if spread is None else formats.significant(spread.mean)
+    capacity = cells.NONE if spread is None else cells.significant(spread.mean)
     lines = []
     for name, count in _tiers(row.counted[0].settings).items():
         clients = _mean_column(row, f"clients_{name}")
         accuracy = row.spread_of(f"train_accuracy_{name}")
-        shown = formats.with_spread(accuracy, formats.percent, cells.PERCENT)
+        shown = cells.with_spread(accuracy, cells.percent, cells.PERCENT)
         line = tuple(map(Cell, (capacity, name, count, clients, shown)))
         lines.append(Line(row.label, line, row.is_real))
     return lines
@@ -145,15 +145,13 @@ def _tiers(settings: Fields) -> dict[str, str]:
 
 def _mean_column(row: Row, column: str) -> str:
     """Return the mean of a column of metrics.csv over all rounds and seeds."""
-    spread = statistics.spread(
-        v for run in row.counted for v in statistics.values(run.rows, column)
-    )
-    return formats.NONE if spread is None else formats.significant(spread.mean)
+    spread = metrics.spread(v for run in row.counted for v in metrics.values(run.rows, column))
+    return cells.NONE if spread is None else cells.significant(spread.mean)
 
 
 def _rounds(row: Row) -> Cell:
     if not row.runs:
         return Cell("not run", "missing")
     if row.finished:
-        return Cell(formats.one_decimal(max(len(run.rows) for run in row.finished)))
+        return Cell(cells.one_decimal(max(len(run.rows) for run in row.finished)))
     return Cell(f"{len(row.furthest.rows)} of {row.furthest.planned}", "missing")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from tff_partial import tiers
-from tff_partial.results import statistics as run_statistics
+from tff_partial.results import metrics
 from tff_partial.results.checks import Json
 from tff_partial.results.schema import Fields, MetricsRow
 
@@ -25,7 +25,7 @@ def summarize(
       rows: The rounds.
       diverged_at_round: The round in which it diverged, if it did.
     """
-    accuracies = run_statistics.values(rows, "test_accuracy")
+    accuracies = metrics.values(rows, "test_accuracy")
     target = settings.get("target_accuracy")
     return {
         "task": settings["task"],
@@ -37,7 +37,7 @@ def summarize(
         "final_test_accuracy": accuracies[-1] if accuracies else None,
         "best_test_accuracy": max(accuracies, default=None),
         "target_accuracy": target,
-        "rounds_to_target": run_statistics.rounds_to(rows, target),
+        "rounds_to_target": metrics.rounds_to(rows, target),
         "seconds_per_round_median": (
             statistics.median(row["seconds"] for row in rows) if rows else None
         ),
@@ -51,7 +51,7 @@ def _tiers(settings: Fields, rows: Sequence[MetricsRow]) -> dict[str, Json]:
     summary: dict[str, Json] = {kind: settings[kind]} if settings.get(kind) else {}
     for name in tier_names(settings):
         column = f"train_accuracy_{name}"
-        values = run_statistics.values([r for r in rows if r.get(f"clients_{name}")], column)
+        values = metrics.values([r for r in rows if r.get(f"clients_{name}")], column)
         summary[column] = statistics.mean(values[-_LAST_ROUNDS:]) if values else None
     return summary
 

@@ -88,8 +88,7 @@ def _masks(model: Model, scheme: str) -> dict[int, np.ndarray]:
         masks = channel_masks.masks(model, CHANNELS)
         return {key: mask.astype(bool) for key, mask in masks.items()}
     chosen = {id(v) for block in _blocks(model, scheme) for v in block.variables}
-    every = (*model.trainable, *model.statistics)
-    return {id(v): np.array(id(v) in chosen) for v in every}
+    return {id(v): np.array(id(v) in chosen) for v in model.variables}
 
 
 def _blocks(model: Model, scheme: str) -> list[Layer]:

@@ -30,20 +30,8 @@ from tff_partial.system import folder_lock
 
 # Settings of a run that a study takes, by their names as flags.
 SETTINGS = (
-    "task",
-    "preset",
-    "model",
-    "width",
-    "partition",
-    "clients",
-    "rounds",
-    "local_steps",
-    "batch_size",
-    "learning_rate",
-    "momentum",
-    "weight_decay",
-    "train_examples",
-    "seed",
+    *("task", "preset", "model", "width", "partition", "clients", "rounds", "local_steps"),
+    *("batch_size", "learning_rate", "momentum", "weight_decay", "train_examples", "seed"),
 )
 # Of the small runs, where the user says nothing else; and what both figures have in the paper.
 DEMO: Mapping[str, Value] = {"clients": 8, "rounds": 10}
@@ -106,13 +94,8 @@ def prepare(
     Args:
       figure: A key of `schemes.FIGURES`.
       measuring: How similarity is measured; `Measuring()` by default.
-      data: auto, embedded or tfds.
-      data_dir: Folder of tensorflow-datasets.
-      output_dir: Where results go; a new folder by default.
+      data, data_dir, output_dir: As of `experiments.run.run`.
       **settings: Any of `SETTINGS`.
-
-    Raises:
-      ValueError: In one line.
     """
     if figure not in schemes.FIGURES:
         raise ValueError(f"figure must be one of {[*schemes.FIGURES]}. Received: figure={figure}")

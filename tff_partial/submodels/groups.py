@@ -193,7 +193,7 @@ class Analysis:
             groups=tuple(self._group(root) for root in sliced),
             axes=tuple(
                 tuple(final(axis) for axis in self._axes.get(id(v), (None,) * len(v.shape)))
-                for v in (*model.trainable, *model.statistics)
+                for v in model.variables
             ),
             outputs=known,
             inputs={key: (shape, final(axis)) for key, (shape, axis) in self._inputs.items()},

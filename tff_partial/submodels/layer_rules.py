@@ -68,8 +68,8 @@ def error(layer: Layer, why: str) -> ValueError:
 
 def check(layer: Layer, inputs: int, others: Structure, outputs: Structure) -> None:
     """Raise a ValueError unless a rule can speak for the layer, as it was called."""
-    is_of_keras = type(layer).call.__module__.startswith("keras.")
-    if rule_of(layer) and not is_of_keras and not normalization.is_static(layer):
+    is_known = type(layer) in _REGISTERED or type(layer).call.__module__.startswith("keras.")
+    if rule_of(layer) and not is_known and not normalization.is_static(layer):
         raise error(layer, "its class has a `call` of its own")
     more = inputs > 1 and rule_of(layer) is not _elementwise
     more = more or any(tf.is_tensor(value) for value in tf.nest.flatten(others))
@@ -226,11 +226,18 @@ _RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("Flatten", "Reshape"), _flatten),
     (_PASSING, _same),
 )
+_REGISTERED: dict[type, Rule] = {}
+
+
+def register(kind: type, rule: Rule) -> None:
+    """Add the rule of a layer class of your own; docs/extending.md has an example."""
+    _REGISTERED[kind] = rule
 
 
 def rule_of(layer: Layer) -> Optional[Rule]:
     """Return the rule of a layer's kind."""
-    return next((rule for names, rule in _RULES if isinstance(layer, kinds(*names))), None)
+    known = (rule for names, rule in _RULES if isinstance(layer, kinds(*names)))
+    return _REGISTERED.get(type(layer)) or next(known, None)
 
 
 def kinds(*names: str) -> tuple[type, ...]:

@@ -38,10 +38,9 @@ def rates(
       ValueError: If no group is of a layer or block in `layer_rates`.
     """
     given, known = dict(layer_rates or {}), _groups_of(channels)
-    if not {*given} <= {*known}:
-        raise ValueError(
-            f"layers with rates must be of {sorted(known)}. Received: {sorted({*given} - {*known})}"
-        )
+    unknown = sorted({*given} - {*known})
+    if unknown:
+        raise ValueError(f"layers with rates must be of {sorted(known)}. Received: {unknown}")
     of_groups = [1.0 if dense_only and not group.dense else rate for group in channels.groups]
     for name, layer_rate in given.items():
         for group in known[name]:
@@ -66,9 +65,7 @@ def sizes(channels: Channels, rates: Sequence[float], rounding: str = "ceil") ->
     return [max(1, whole(round(r * g.size, 9))) for r, g in zip(rates, channels.groups)]
 
 
-def create(
-    spec: ModelSpec, kept: Sequence[int], scalers: Optional[Sequence[float]] = None
-) -> ModelSpec:
+def create(spec: ModelSpec, kept: Sequence[int], scalers: Sequence[float] = ()) -> ModelSpec:
     """Return the model with so many channels in each group; its initial weights are all 0.
 
     Args:

@@ -23,11 +23,8 @@ def create_part(
 ) -> Part:
     """Return the whole of `widest`, each step trained at one of the nested widths.
 
-    Args:
-      channels: Channel groups of `widest`.
-      widest: The model that the client holds.
-      nested: The models that a step can use, with the channels that they have of each group;
-        `widest` among them.
+    `channels` are the groups of `widest`; `nested` the models that a step can use, `widest` among
+    them, with the channels that they have of each group.
     """
     widest.is_random = True  # the width is drawn from the seed of the step
 
@@ -50,8 +47,8 @@ def _backprop(
     if model is widest:
         return local_training.backprop(model, model.trainable, forward, x, y)
     kept = [tf.range(k) for k in sizes]
-    start = slicing.extract(channels, [*widest.trainable, *widest.statistics], kept)
-    for variable, value in zip([*model.trainable, *model.statistics], start):
+    start = slicing.extract(channels, widest.variables, kept)
+    for variable, value in zip(model.variables, start):
         variable.assign(value, read_value=False)
     model.set_seed(widest.step_seed())
     gradients, losses, logits = local_training.backprop(model, model.trainable, forward, x, y)

@@ -24,14 +24,8 @@ def build_scores(
 ) -> Callable[[Tensor, Tensor], list[Tensor]]:
     """Return `scores(x, seed) -> float32 [size] for each group`, with the model's weights.
 
-    Normalisation uses moving statistics; static batch normalisation, which has none in training,
-    those of the batch.
-
-    Args:
-      model: The full model.
-      channels: Its channel groups.
-      examples: How many random ones of x [n, ...] to use; 0 for all.
-      batch_size: Examples at a time.
+    It uses `examples` random ones of x [n, ...] (0: all), `batch_size` at a time. Normalisation
+    uses moving statistics; static batch normalisation, which has none in training, the batch's.
     """
     sizes = [group.size for group in channels.groups]
 

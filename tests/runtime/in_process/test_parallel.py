@@ -1,5 +1,6 @@
 """Clients in threads, finished in their order."""
 
+import _thread
 import threading
 import time
 
@@ -48,3 +49,19 @@ def test_in_order_is_bounded():
     threads.close()
     assert finished == list(range(50))
     assert most[0] <= 9
+
+
+def test_an_interrupt_begins_no_more_clients():
+    begun = []
+
+    def work(client):
+        begun.append(client)
+        if client == 0:
+            _thread.interrupt_main()
+        time.sleep(0.05)
+
+    threads = parallel.ClientThreads(2)
+    with pytest.raises(KeyboardInterrupt):
+        threads.run_in_order(work, lambda client, result: None, 1000)
+    threads.close()
+    assert len(begun) < 20

@@ -127,7 +127,7 @@ class _Compiled:
         # The compiler loses the Python containers of the type.
         self._parameter_type = comp.type_signature.parameter
         self._release = values.create_release(comp.type_signature.result)
-        self._ingest = values.Ingest(self._parameter_type)
+        self._ingest = values.Ingest()
         with trace_lock:
             plan = planner.make_plan(compile_to_native(comp).to_building_block())
             self._execution = Execution(plan, threads, device)
@@ -136,7 +136,7 @@ class _Compiled:
         if self._parameter_type is None:
             arguments, clients = [], 0
         else:
-            arguments = self._ingest(arg)
+            arguments = self._ingest.flatten(arg, self._parameter_type)
             cardinalities = cardinalities_utils.infer_cardinalities(arg, self._parameter_type)
             clients = cardinalities.get(tff.CLIENTS, 0)
         return self._release(iter(self._execution.run(arguments, clients)), clients)

@@ -52,23 +52,14 @@ _unique = itertools.count()
 
 @dataclasses.dataclass(frozen=True)
 class PreparedGraph:
-    """A graph that `emit` adds to the function being traced.
-
-    Attributes:
-      graph_def: The rewritten graph.
-      feeds: Tensor names of the parameters, in the order of the parameter's leaves.
-      fetches: Tensor names of the results, in the order of the result's leaves.
-      token: The tensor that takes a string that is unique to the session, if any.
-      exclusive: Whether two calls at a time could meet in a resource that has a name.
-      key: The same for graphs that were made from the same computation.
-    """
+    """A rewritten graph that `emit` adds to the function being traced."""
 
     graph_def: GraphDef
-    feeds: tuple[str, ...]
-    fetches: tuple[str, ...]
-    token: Optional[str]
-    exclusive: bool
-    key: bytes
+    feeds: tuple[str, ...]  # tensor names of the parameter's leaves, in their order
+    fetches: tuple[str, ...]  # tensor names of the result's leaves, in their order
+    token: Optional[str]  # the tensor that takes a string that is unique to the session
+    exclusive: bool  # whether two calls at a time could meet in a resource that has a name
+    key: bytes  # the same for graphs that were made from the same computation
 
     def emit(self, arguments: Iterable[Tensor]) -> list[Tensor]:
         """Import the graph into the current one and return the result tensors."""
@@ -101,7 +92,11 @@ def prepare(tensorflow: computation_pb2.TensorFlow) -> PreparedGraph:
     graph_def = GraphDef()
     if not tensorflow.graph_def.Unpack(graph_def):
         raise ValueError(f"expected a GraphDef. Received: {tensorflow.graph_def.type_url}")
-    _refuse_iterators(graph_def)
+    for node in all_nodes(graph_def):
+        if node.op == "OneShotIterator":  # belongs to its kernel
+            raise NotImplementedError(
+                f"in_process cannot run {node.op} (node {node.name}): its state survives the call"
+            )
     feeds = _tensor_names(tensorflow.parameter)
     fetches = _tensor_names(tensorflow.result)
     token = tensorflow.session_token_tensor_name or None
@@ -114,7 +109,7 @@ def prepare(tensorflow: computation_pb2.TensorFlow) -> PreparedGraph:
     initializers.order(graph_def, tensorflow.initialize_op, roots)
     exclusive = _make_anonymous(graph_def)
     loops.unroll_reductions(graph_def)
-    _run_iterations_in_turn(graph_def)
+    loops.run_iterations_in_turn(graph_def)
     for node, device in zip(graph_def.node, devices.place(graph_def.node)):
         node.device = device
         node.attr.pop("_class", None)  # names neighbours that may be gone
@@ -130,22 +125,6 @@ def _tensor_names(binding: computation_pb2.TensorFlow.Binding) -> tuple[str, ...
     if kind == "sequence":
         return (binding.sequence.variant_tensor_name,)
     return tuple(name for element in binding.struct.element for name in _tensor_names(element))
-
-
-def _refuse_iterators(graph_def: GraphDef) -> None:
-    """Raise if there is a one-shot iterator, which belongs to its kernel and outlives the call."""
-    for node in all_nodes(graph_def):
-        if node.op == "OneShotIterator":
-            raise NotImplementedError(
-                f"in_process cannot run {node.op} (node {node.name}): its state survives the call"
-            )
-
-
-def _run_iterations_in_turn(graph_def: GraphDef) -> None:
-    """Keep iterations of a loop from overlapping: oneDNN's kernels are not safe then."""
-    for node in all_nodes(graph_def):
-        if node.op in ("While", "StatelessWhile"):
-            node.attr["parallel_iterations"].i = 1
 
 
 def _rename_functions(graph_def: GraphDef, suffix: str) -> None:

@@ -1,4 +1,4 @@
-"""`Dataset.reduce` as a loop.
+"""Loops in graphs: `Dataset.reduce` as a loop, and iterations that do not overlap.
 
 TensorFlow prepares the function of a ReduceDataset op anew whenever the op runs, once for each
 client of a stock TFF algorithm; that takes longer than small clients train. A while loop over an
@@ -7,14 +7,8 @@ iterator is prepared once.
 
 from tensorflow.core.framework.function_pb2 import FunctionDef
 
-from tff_partial.runtime.in_process.nodes import (
-    BOOL,
-    RESOURCE,
-    VARIANT,
-    GraphDef,
-    NodeDef,
-    replace_nodes,
-)
+from tff_partial.runtime.in_process import nodes
+from tff_partial.runtime.in_process.nodes import GraphDef, NodeDef
 
 
 def unroll_reductions(graph_def: GraphDef) -> None:
@@ -25,9 +19,16 @@ def unroll_reductions(graph_def: GraphDef) -> None:
     functions = {f.signature.name: f for f in graph_def.library.function}
     loops = [_Loop(node, functions[node.attr["f"].func.name]) for node in reductions]
     kept = [node for node in graph_def.node if node.op != "ReduceDataset"]
-    replace_nodes(graph_def, [*kept, *(node for loop in loops for node in loop.nodes())])
+    nodes.replace_nodes(graph_def, [*kept, *(node for loop in loops for node in loop.nodes())])
     for loop in loops:
         graph_def.library.function.extend([loop.condition(), loop.body()])
+
+
+def run_iterations_in_turn(graph_def: GraphDef) -> None:
+    """Keep iterations of a loop from overlapping: oneDNN's kernels are not safe then."""
+    for node in nodes.all_nodes(graph_def):
+        if node.op in ("While", "StatelessWhile"):
+            node.attr["parallel_iterations"].i = 1
 
 
 class _Loop:
@@ -46,7 +47,7 @@ class _Loop:
         # The function takes the state, an element and the captures.
         end = len(function.signature.input_arg) - len(self._captures)
         self._elements = [a.type for a in function.signature.input_arg[len(self._state) : end]]
-        self._types = [VARIANT, *self._state, RESOURCE, *self._captures]
+        self._types = [nodes.VARIANT, *self._state, nodes.RESOURCE, *self._captures]
         # The function's name is unique in the process, and so is that of the node in the graph.
         self._prefix = f"{self._function.name}_{node.name.replace('/', '_').replace('.', '_')}"
 
@@ -76,7 +77,7 @@ class _Loop:
     def condition(self) -> FunctionDef:
         """Return the function that tells whether there is another element."""
         function = self._create_function("_cond")
-        function.signature.output_arg.add(name="more", type=BOOL)
+        function.signature.output_arg.add(name="more", type=nodes.BOOL)
         function.node_def.append(_node("has", "OptionalHasValue", ["v0"]))
         function.ret["more"] = "has:has_value:0"
         return function

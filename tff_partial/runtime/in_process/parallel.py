@@ -39,7 +39,11 @@ class ClientThreads:
         if threads < 2:
             turns.run()
         else:
-            concurrent.futures.wait([self._pool.submit(turns.run) for _ in range(threads)])
+            try:
+                concurrent.futures.wait([self._pool.submit(turns.run) for _ in range(threads)])
+            except BaseException:  # Control-C
+                turns.stop()
+                raise
         if turns.failures:
             client, error = min(turns.failures.items())
             raise _with_client(error, client, clients) from error
@@ -74,6 +78,11 @@ class _Turns(Generic[Result]):
             # for results again after it has released the lock.
             while self._can_finish() and self._finishing.acquire(blocking=False):
                 self._finish_next()
+
+    def stop(self) -> None:
+        """Begin no more clients."""
+        self._clients = 0
+        self._room.release()
 
     def _can_finish(self) -> bool:
         return self._finished in self._results and not self.failures

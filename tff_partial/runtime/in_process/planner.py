@@ -1,8 +1,8 @@
-"""Evaluates TFF's language down to a `Plan`: functions, structures and placements dissolve.
+"""Evaluates TFF's language down to a `Plan`.
 
-TFF's language has functions, structures, placements and intrinsics. All of them are evaluated once,
-when a computation is first called. What remains, and runs in every call, are steps on leaves, each
-at the server or at every client:
+TFF's language has functions, structures, placements and intrinsics. They are evaluated once, when a
+computation is first called. What remains and runs in every call are steps on leaves, each at the
+server or at every client:
 
     server steps -> client steps, their results folded in client order -> server steps -> ...
 
@@ -126,8 +126,6 @@ def _evaluate_atom(block: Block, region: Region) -> Value:
         return sequences.constant(block.value, block.type_signature, region)
     if not isinstance(block, blocks.Intrinsic):
         raise NotImplementedError(f"in_process cannot run a {type(block).__name__} block: {block}")
-    if block.uri == "generic_zero":
-        return sequences.zero(block.type_signature, region)
     if block.uri not in _INTRINSICS:
         raise NotImplementedError(f"in_process does not know the intrinsic {block.uri}")
     return functools.partial(_INTRINSICS[block.uri], block.type_signature)

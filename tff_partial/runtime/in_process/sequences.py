@@ -22,18 +22,6 @@ def constant(value: Array, type_spec: tff.TensorType, region: Region) -> Leaf:
     return Step(lambda _: [tf.constant(value, dtype)], (), type_spec, region).outputs[0]
 
 
-def zero(type_spec: TffType, region: Region) -> Value:
-    """Return zeros of a type whose leaves are tensors of known shape."""
-    if isinstance(type_spec, tff.StructType):
-        return tuple(zero(element, region) for element in type_spec)
-    is_tensor = isinstance(type_spec, tff.TensorType)
-    if not is_tensor or not tff.types.is_shape_fully_defined(type_spec.shape):
-        raise NotImplementedError(
-            f"generic_zero needs a tensor of known shape. Received: {type_spec}"
-        )
-    return constant(np.zeros(type_spec.shape, type_spec.dtype), type_spec, region)
-
-
 def tensor_spec(type_spec: steps.LeafType) -> tf.TensorSpec:
     """Return how a leaf of this type is passed to a function."""
     if isinstance(type_spec, tff.SequenceType):
@@ -87,7 +75,19 @@ def sequence_sum(type_spec: TffType, sequence: Leaf, region: Region) -> Value:
         return Step(emit, steps.flatten(argument), sum_type, region).result
 
     add_type = tff.FunctionType([sum_type, sequence.type.element], sum_type)
-    return _reduce(sequence, zero(sum_type, region), add, add_type, region)
+    return _reduce(sequence, _zero(sum_type, region), add, add_type, region)
+
+
+def _zero(type_spec: TffType, region: Region) -> Value:
+    """Return zeros of a type whose leaves are tensors of known shape."""
+    if isinstance(type_spec, tff.StructType):
+        return tuple(_zero(element, region) for element in type_spec)
+    is_tensor = isinstance(type_spec, tff.TensorType)
+    if not is_tensor or not tff.types.is_shape_fully_defined(type_spec.shape):
+        raise NotImplementedError(
+            f"sequence_sum needs tensors of known shape. Received: {type_spec}"
+        )
+    return constant(np.zeros(type_spec.shape, type_spec.dtype), type_spec, region)
 
 
 def _reduce(

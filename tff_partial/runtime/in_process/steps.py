@@ -29,23 +29,18 @@ SERVER = Region("server")
 CLIENTS = Region("clients")
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Leaf:
-    """One tensor or sequence: a parameter, or a result of a step.
+    """One tensor or sequence: a parameter, or a result of a step."""
 
-    Attributes:
-      type: Its type.
-      region: Where it is computed. A value at CLIENTS that is the same for all is a SERVER leaf.
-      step: The step that yields it; None for a parameter.
-      level: The number of folds that have to be finished before it is known.
-    """
+    type: LeafType
+    region: Region  # SERVER for a value at CLIENTS that is the same for all
+    step: Optional["Step"] = None  # that yields it; None for a parameter
 
-    __slots__ = ("level", "region", "step", "type")
-
-    def __init__(self, type_spec: LeafType, region: Region, step: Optional["Step"] = None):
-        self.type = type_spec
-        self.region = region
-        self.step = step
-        self.level: int = step.level if step else 0
+    @property
+    def level(self) -> int:
+        """The number of folds that have to be finished before it is known."""
+        return self.step.level if self.step else 0
 
 
 Value: TypeAlias = Union[Leaf, tuple["Value", ...], "Function"]
@@ -63,24 +58,16 @@ LeafValue: TypeAlias = Union[Tensor, Array]
 _step_numbers = itertools.count()
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, repr=False)
 class Step:
-    """A piece of TensorFlow.
+    """A piece of TensorFlow; `outputs` are the leaves of its result."""
 
-    Attributes:
-      emit: Adds it to the function that is being traced; None for a fold.
-      result_type: The type of its result, of which `outputs` are the leaves.
-      exclusive: Whether two calls at a time could disturb each other.
-      graph: Given if the step is a graph and nothing else.
-      level: See `Leaf`.
-    """
-
-    emit: Optional[Emit]
+    emit: Optional[Emit]  # None for a fold
     inputs: Sequence[Leaf]
     result_type: TffType
     region: Region
-    exclusive: bool = False
-    graph: Optional[PreparedGraph] = None
+    exclusive: bool = False  # whether two calls at a time could disturb each other
+    graph: Optional[PreparedGraph] = None  # given if the step is a graph and nothing else
 
     def __post_init__(self) -> None:
         self.number = next(_step_numbers)
@@ -112,17 +99,10 @@ class Fold(Step):
 
 @dataclasses.dataclass(frozen=True)
 class LocalFunction:
-    """Steps that run together.
+    """Steps that run together, in an order in which they can run."""
 
-    Attributes:
-      parameters: Leaves that get a value in every call.
-      captures: Leaves from elsewhere that the steps use.
-      steps: In an order in which they can run.
-      outputs: The leaves that are returned.
-    """
-
-    parameters: list[Leaf]
-    captures: list[Leaf]
+    parameters: list[Leaf]  # get a value in every call
+    captures: list[Leaf]  # from elsewhere, used by the steps
     steps: list[Step]
     outputs: list[Leaf]
 

@@ -35,14 +35,10 @@ class Ingest:
     or a list of elements for a sequence. An argument that is not of the type is a TypeError.
     """
 
-    def __init__(self, type_spec: TffType):
-        self._type = type_spec
+    def __init__(self) -> None:
         self._accepted: set[tuple[int, str]] = set()
 
-    def __call__(self, value: Structure) -> list[LeafValue]:
-        return self._flatten(value, self._type)
-
-    def _flatten(self, value: Structure, type_spec: TffType) -> list[LeafValue]:
+    def flatten(self, value: Structure, type_spec: TffType) -> list[LeafValue]:
         if isinstance(type_spec, tff.FederatedType):
             return self._federated(value, type_spec)
         if isinstance(type_spec, tff.StructType):
@@ -53,12 +49,12 @@ class Ingest:
 
     def _federated(self, value: Structure, type_spec: tff.FederatedType) -> list[LeafValue]:
         if type_spec.all_equal:
-            return self._flatten(value, type_spec.member)
+            return self.flatten(value, type_spec.member)
         if not isinstance(value, (list, tuple)):
             raise TypeError(
                 f"expected a list with a value for each client. Received: {type(value)}"
             )
-        rows = [self._flatten(member, type_spec.member) for member in value]
+        rows = [self.flatten(member, type_spec.member) for member in value]
         if rows:
             return [list(column) for column in zip(*rows)]
         return [[] for _ in leaf_types(type_spec.member)]
@@ -74,7 +70,7 @@ class Ingest:
         for (name, element), (expected, element_type) in zip(elements, types):
             if None not in (name, expected) and name != expected:
                 raise TypeError(f"expected element {expected} of {type_spec}. Received: {name}")
-            flat.extend(self._flatten(element, element_type))
+            flat.extend(self.flatten(element, element_type))
         return flat
 
     def _sequence(self, value: Structure, type_spec: tff.SequenceType) -> Tensor:

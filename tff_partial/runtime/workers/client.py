@@ -12,7 +12,7 @@ from typing import Optional
 
 import grpc
 import tensorflow_federated as tff
-from google.protobuf.message import Message  # type: ignore[import-untyped]
+from google.protobuf.message import Message
 from tensorflow_federated.proto.v0 import executor_pb2, executor_pb2_grpc
 from typing_extensions import TypeAlias
 

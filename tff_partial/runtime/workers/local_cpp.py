@@ -8,11 +8,6 @@ TFF's own local runtime leaves its worker running when Python ends in any way bu
 it this process's stdout (so that a pipe never ends), and waits for ever when the worker dies. Here
 the worker writes to a log of its own, must answer within 30 s and ends with this process however
 that ends (`process`). A worker that dies or hangs is an error.
-
-    context = local_cpp.create_context()
-    tff.framework.set_default_context(context)
-    ...
-    context.close()
 """
 
 import ipaddress

@@ -1,8 +1,5 @@
 """TFF workers on other hosts: a cohort spread over them, and rounds that survive their loss.
 
-    context = remote.create_context(["host1:8000", "host2:8000"])
-    tff.framework.set_default_context(context)
-
 With one worker a computation runs there as it is. With several, TFF's mergeable form cuts it at its
 aggregation into pieces: each worker computes its share of the clients up to the aggregation, the
 partial aggregates are merged, and the rest follows. TFF's own context for that calls its workers
