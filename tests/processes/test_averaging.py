@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import models
 from tests import tiny
-from tests.experiments.test_client_store import Data, evaluate
+from tests.experiments.rounds import Data, evaluate
 from tests.processes.test_stateful import batches
 from tests.references import averaging as reference
 from tff_partial import tiers
