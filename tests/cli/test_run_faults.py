@@ -1,4 +1,4 @@
-"""Two runs in one folder, full disks, removed folders, divergence: from the command line's side."""
+"""Runs on a machine that fails: full disks, lost folders, folders in use, divergence."""
 
 import json
 import os
@@ -13,7 +13,6 @@ import pytest
 from tests.cli.test_run import SMALL, without_seconds
 from tff_partial.cli import run as run_experiment
 from tff_partial.experiments import callbacks
-from tff_partial.results import folder as results
 from tff_partial.system import folder_lock, scratch_folders
 
 pytestmark = pytest.mark.usefixtures("keep_runtime")
@@ -134,43 +133,6 @@ def test_a_second_run_in_the_folder_is_refused_and_told_who_holds_it(tmp_path, c
     assert f"process {process.pid} on " in line
     assert [path.name for path in folder.iterdir()] == [folder_lock.NAME]
     folder_lock.FolderLock(str(folder)).close()  # free again after kill -9
-
-
-def test_a_folder_is_new_or_of_the_same_run_whatever_a_killed_run_left(tmp_path):
-    settings, execution = {"task": "mnist"}, {}
-    (tmp_path / "config.json_temp").write_text('{"sett')
-    results.prepare_folder(str(tmp_path), settings, execution).close()
-    assert json.loads((tmp_path / "config.json").read_text())["settings"] == settings
-    for content in ("[1]", '{"settings": 3}'):
-        (tmp_path / "config.json").write_text(content)
-        with pytest.raises(results.ResultsError, match="config.json must "):
-            results.prepare_folder(str(tmp_path), settings, execution)
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "notes.txt").write_text("mine")
-    with pytest.raises(results.ResultsError, match="holds other files"):
-        results.prepare_folder(str(other), settings, execution)
-    assert [path.name for path in other.iterdir()] == ["notes.txt"]
-
-
-def test_each_run_has_a_folder_for_its_records_and_those_of_killed_runs_are_removed(tmp_path):
-    parent = tmp_path / "records"
-    killed = parent / f"{scratch_folders.PREFIX}0123456789abcdef"
-    killed.mkdir(parents=True)
-    (killed / folder_lock.NAME).write_text("process 1\n")
-    (killed / "3-0-0-0").write_text("record")
-    mine = ["record-fedcba9876543210", "run-1"]  # without a lock, and the results of a run
-    for name in mine:
-        (parent / name).mkdir()
-    (parent / "run-1" / folder_lock.NAME).write_text("process 1\n")
-    with (
-        scratch_folders.own(str(parent), "results/a") as first,
-        scratch_folders.own(str(parent), "results/b") as second,
-    ):
-        assert first != second
-        assert os.path.isdir(first)
-        assert not killed.exists()
-    assert sorted(p.name for p in parent.iterdir()) == [mine[0], "records.lock", mine[1]]
 
 
 def test_records_go_to_a_folder_of_the_run_which_is_removed_at_its_end(tmp_path, monkeypatch):
