@@ -154,6 +154,7 @@ def test_commands_are_short_on_real_data_and_name_no_folder(tmp_path):
 REFUSED = {
     "algorithm": ({"algo": "fedavg"}, "must not be given with recipe"),
     "task": ({"task": "minst"}, "task must be one of"),
+    "model": ({"model": "resnet21"}, "model must be one of"),
     "model that does not fit": ({"task": "imdb"}, "model must take token inputs"),
     "data": ({"data": "web"}, "data must be one of"),
     "no real data": ({"scale": 1.0, "data_dir": "nowhere"}, "scale=1 must have the real data"),

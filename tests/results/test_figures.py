@@ -1,6 +1,7 @@
 """Curves of one run, and of several in one picture."""
 
 import json
+import os
 
 import pytest
 from matplotlib import image
@@ -74,3 +75,16 @@ def test_curves_of_a_run_that_diverged_at_once_need_no_legend(tmp_path, caplog):
     figures.plot_curves(str(tmp_path / "curves.png"), "a run", rows)
     assert (tmp_path / "curves.png").stat().st_size > 0
     assert not caplog.records
+
+
+def test_runs_of_the_same_name_are_told_apart(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figures, "draw", lambda panels, *unused: drawn.append(panels))
+    monkeypatch.setattr(figures, "save", lambda figure, path: None)
+    for names in (("a/x", "b/y"), ("a/x", "b/x")):
+        for name in names:
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+        paths = [str(tmp_path / name) for name in names]
+        runs = [figures.read(p if os.path.exists(p) else make_run(tmp_path / p)) for p in paths]
+        figures.plot(runs, ["test_accuracy"], "x.png")
+    assert [list(panels["test accuracy"]) for panels in drawn] == [["x", "y"], paths]

@@ -94,14 +94,6 @@ def describe(values: absl_flags.FlagValues) -> str:
     return description.text(config.create(**{**given, "algo": values.describe}), flags.SETTINGS)
 
 
-def _check_no_recipe(values: absl_flags.FlagValues) -> None:
-    given = [f"--{name}" for name in RECIPE_FLAGS if values[name].present]
-    if given:
-        raise ValueError(
-            f"{', '.join(RECIPE_FLAGS[1:])} must be given with recipe. Received: {given}"
-        )
-
-
 def _prepare(arguments: Sequence[str]) -> Union[int, experiment_run.Prepared]:
     """Do what the flags ask for and return the exit code; prepare a run if it is one."""
     values = absl_flags.FlagValues()
@@ -120,11 +112,14 @@ def _prepare(arguments: Sequence[str]) -> Union[int, experiment_run.Prepared]:
         return 0
     if values.recipe is not None:
         return runner.main(recipe_options(values), values.jobs, values.dry_run)
-    _check_no_recipe(values)
+    alone = [f"--{name}" for name in RECIPE_FLAGS if values[name].present]
+    if alone:
+        needs = f"{', '.join(RECIPE_FLAGS[1:])} must be given with recipe. "
+        raise ValueError(f"{needs}Received: {alone}")
     return experiment_run.prepare(**settings_of(values))
 
 
-def _run(prepared: experiment_run.Prepared) -> int:
+def run(prepared: experiment_run.Prepared) -> int:
     """Train, write the results and print them; return the exit code."""
     code, stopped = 0, None
     with prepared.lock:
@@ -141,4 +136,4 @@ def _run(prepared: experiment_run.Prepared) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Run what the flags ask for; return the exit code."""
-    return command_line.train(lambda: _prepare(arguments), _run)
+    return command_line.train(lambda: _prepare(arguments), run)

@@ -17,7 +17,7 @@ from tff_partial.core.fields import Value
 from tff_partial.core.types import Array
 from tff_partial.costs.rounds import Devices, parse_speeds
 from tff_partial.experiments import flags
-from tff_partial.experiments.bundled import models, tasks
+from tff_partial.experiments.bundled import architecture_of, models, tasks
 from tff_partial.experiments.participation import ClientArrays, TierFn
 
 PRESETS = ("demo", "paper")
@@ -137,7 +137,7 @@ def _changed(
 
 def _normalization(model: str, algorithm: Algorithm[Any], given: Optional[str]) -> Optional[str]:
     """Return the kind of normalisation; None for that of the architecture."""
-    architecture = _choose("model", model, models.ARCHITECTURES)
+    architecture = architecture_of(model)
     if given is None:
         return algorithm.defaults.normalization if architecture.normalized else None
     if not architecture.normalized:
@@ -184,10 +184,13 @@ def _tier_changes(
     algorithm: Algorithm[Any], base: tasks.Settings, changes: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return the tiers or the capacities, where the user or the preset leaves them open."""
-    has_tiers = "tiers" in algorithm.needs
-    drawn = changes.get("capacities", "" if changes.get("tiers") else base.capacities)
-    if not has_tiers:
-        _check_no_tiers(algorithm.name, changes.get("tiers", ""))
+    has_tiers, given = "tiers" in algorithm.needs, changes.get("tiers", "")
+    drawn = changes.get("capacities", "" if given else base.capacities)
+    if given and not has_tiers and any(tier.name != "strong" for tier in tiers.parse(given)):
+        raise ValueError(
+            f"tiers must be all strong for {algorithm.name}, which trains the whole model on every "
+            f"client. Received: tiers={given!r}"
+        )
     if not algorithm.tiers_are_rates:
         if changes.get("capacities"):
             raise ValueError(
@@ -196,16 +199,13 @@ def _tier_changes(
             )
         drawn = ""
     if not has_tiers or drawn:
-        return {"tiers": changes.get("tiers", ""), "capacities": drawn}
+        return {"tiers": given, "capacities": drawn}
     clients = changes.get("clients", base.clients)
     scaled = tiers.scale(tiers.parse(base.tiers or TIERS), clients)
     return {"tiers": changes.get("tiers", scaled), "capacities": ""}
 
 
-def create_params(
-    experiment: Experiment,
-    data: Optional[ClientArrays] = None,
-) -> Any:
+def create_params(experiment: Experiment, data: Optional[ClientArrays] = None) -> Any:
     """Return the algorithm's hyperparameters, its local training and what it needs included."""
     settings = experiment.settings
     local = local_training.LocalTraining(
@@ -275,13 +275,3 @@ def _choose(kind: str, name: str, known: Mapping[str, Any]) -> Any:
     if name not in known:
         raise ValueError(f"{kind} must be one of {sorted(known)}. Received: {kind}={name!r}")
     return known[name]
-
-
-def _check_no_tiers(algo: str, text: str) -> None:
-    if not text:
-        return
-    if any(tier.name != "strong" for tier in tiers.parse(text)):
-        raise ValueError(
-            f"tiers must be all strong for {algo}, which trains the whole model on every client. "
-            f"Received: tiers={text!r}"
-        )

@@ -99,7 +99,7 @@ def plot_curves(
 class Run(NamedTuple):
     """What is drawn of a run."""
 
-    label: str
+    folder: str
     settings: Fields
     rows: list[MetricsRow]
 
@@ -119,7 +119,7 @@ def read(folder: str) -> Run:
         is_run = False
     if not is_run or not rows:
         raise ValueError(f"a run's folder must hold config.json and metrics. Received: {folder}")
-    return Run(os.path.basename(os.path.normpath(folder)), settings, rows)
+    return Run(os.path.normpath(folder), settings, rows)
 
 
 def points(run: Run, column: str, by_steps: bool) -> Points:
@@ -131,13 +131,16 @@ def points(run: Run, column: str, by_steps: bool) -> Points:
 def plot(runs: Sequence[Run], columns: Sequence[str], path: str) -> None:
     """Write a PNG with a panel for each column of metrics.csv and a line for each run.
 
-    The x-axis is local steps if all runs have them, else rounds.
+    The x-axis is local steps if all runs have them, else rounds. A run is named by its folder, by
+    the whole path where names are the same.
 
     Raises:
       ValueError: If no run has one of the columns.
     """
     by_steps = all(run.settings.get("local_steps") for run in runs)
-    panels = {c: {run.label: points(run, c, by_steps) for run in runs} for c in columns}
+    names = {run.folder: os.path.basename(run.folder) for run in runs}
+    labels = names if len({*names.values()}) == len(names) else {name: name for name in names}
+    panels = {c: {labels[r.folder]: points(r, c, by_steps) for r in runs} for c in columns}
     for column, lines in panels.items():
         if not any(lines.values()):
             raise ValueError(f"columns must be of metrics.csv. Received: {column!r}")
