@@ -244,3 +244,8 @@ def test_a_checkpoint_in_which_clients_kept_something_else_is_refused(tmp_path):
     assert files(tmp_path) == ["1.1.npz"]
     store.restore(listed)
     assert values(store, [1]) == [1]
+
+
+def test_states_are_matched_by_id_whatever_their_order():
+    states = [{"client_id": np.int64(i), "value": f"of {i}"} for i in (7, 3, 5)]
+    assert client_store.by_id(states) == {3: "of 3", 5: "of 5", 7: "of 7"}

@@ -1,40 +1,26 @@
-"""The managed C++ worker: it computes, and it ends with whoever started it."""
+"""The runtime of a C++ worker beside this process."""
 
 import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from types import SimpleNamespace
 
 import numpy as np
-import portpicker
 import psutil
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import stock
+from tests.runtime.workers.processes import is_gone, worker_pid
 from tff_partial import runtime
 from tff_partial.cli import run as run_experiment
 from tff_partial.experiments import participation
 from tff_partial.results import metrics
-from tff_partial.runtime.workers import client, contact, local_cpp, process
-
-# Starts a worker, writes its process id, and then does what the test says.
-CHILD = """
-import os, signal, sys, time
-import portpicker
-from tff_partial.runtime.workers import process
-port = portpicker.pick_unused_port()
-worker = process.WorkerProcess(process.worker_command(port), port)
-with open(sys.argv[1], 'w') as f:
-    f.write(str(worker.pid))
-print('done', flush=True)
-"""
+from tff_partial.runtime.workers import client, local_cpp
 
 # The whole runtime, left without close() while its last result is still alive.
 CHILD_WITH_TFF = """
@@ -55,48 +41,6 @@ print(total([1, 2, 3]), flush=True)
 """
 
 
-def is_gone(pid, seconds=10.0):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-                return True
-        except psutil.NoSuchProcess:
-            return True
-        time.sleep(0.05)
-    return False
-
-
-@pytest.fixture
-def start_child(tmp_path):
-    """Runs Python code with its output in a file; a pipe would hide what is tested here."""
-    children = []
-
-    def start(code):
-        with open(tmp_path / "output", "wb") as output:
-            child = subprocess.Popen(
-                [sys.executable, "-c", code, str(tmp_path / "pid")],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-            )
-        children.append(child)
-        return child
-
-    yield start
-    for child in children:
-        child.kill()
-        child.wait()
-
-
-def worker_pid(tmp_path, seconds=30.0):
-    deadline = time.monotonic() + seconds
-    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-        assert time.monotonic() < deadline, (tmp_path / "output").read_text()
-        time.sleep(0.05)
-    return int((tmp_path / "pid").read_text())
-
-
 def test_trains_and_the_worker_is_gone_after_close():
     context = local_cpp.create_context()
     cohort = stock.client_data(3)
@@ -106,13 +50,6 @@ def test_trains_and_the_worker_is_gone_after_close():
     assert psutil.pid_exists(context.worker_pid)
     context.close()
     assert is_gone(context.worker_pid)
-    context.close()
-
-
-def test_keeps_few_executors_when_the_number_of_clients_changes():
-    context = local_cpp.create_context()
-    stock.train(context, [stock.client_data(clients) for clients in range(1, 7)])
-    assert len(context._client._factory._executors) == 3
     context.close()
 
 
@@ -180,20 +117,6 @@ def kill_before_round_3(monkeypatch):
     monkeypatch.setattr(participation, "sample_clients", sample)
 
 
-def test_a_worker_that_computes_for_long_still_answers(monkeypatch):
-    monkeypatch.setattr(client, "_WATCH_INTERVAL", 0.2)
-    looks = []
-    is_alive = contact.is_alive
-    monkeypatch.setattr(
-        contact, "is_alive", lambda *args: looks.append(is_alive(*args)) or looks[-1]
-    )
-    context = local_cpp.create_context()
-    stock.train(context, [stock.client_data(2, repeat=900)])
-    context.close()
-    assert looks, "the computation was too short to be looked at"
-    assert all(looks)
-
-
 @pytest.mark.parametrize(
     ("addresses", "warns"), [(["127.0.0.1", "::1"], False), (["::1", "192.0.2.7"], True)]
 )
@@ -248,54 +171,3 @@ def test_normal_exit_ends_the_worker_without_a_word(start_child, tmp_path):
     assert is_gone(pid)
     lines = (tmp_path / "output").read_text().splitlines()
     assert lines[-1] == "6", lines
-
-
-def test_exception_ends_the_worker(start_child, tmp_path):
-    child = start_child(CHILD + "raise ValueError")
-    pid = worker_pid(tmp_path)
-    assert child.wait(30) == 1
-    assert is_gone(pid)
-
-
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
-def test_signals_end_the_worker(start_child, tmp_path, signum):
-    child = start_child(CHILD + "time.sleep(600)")
-    pid = worker_pid(tmp_path)
-    assert psutil.pid_exists(pid)
-    child.send_signal(signum)
-    child.wait(30)
-    assert is_gone(pid)
-
-
-def test_a_pipe_ends_with_the_process_that_writes_to_it(tmp_path):
-    code = CHILD + "os.kill(os.getpid(), signal.SIGKILL)"
-    begin = time.monotonic()
-    with open(tmp_path / "output", "wb") as output:
-        subprocess.run(
-            ["sh", "-c", '"$0" -c "$1" "$2" | tail -n 1', sys.executable, code, tmp_path / "pid"],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.DEVNULL,
-            timeout=30,
-            check=True,
-        )
-    assert time.monotonic() - begin < 15
-    assert (tmp_path / "output").read_text() == "done\n"
-    assert is_gone(worker_pid(tmp_path))
-
-
-def test_a_worker_that_dies_at_once_is_an_error_with_its_log():
-    command = ["/bin/sh", "-c", "echo no such luck >&2; exit 7"]
-    with pytest.raises(runtime.WorkersLostError, match="exit code 7; end of its log: no such luck"):
-        process.WorkerProcess(command, portpicker.pick_unused_port())
-    with pytest.raises(RuntimeError, match=r"exit code 1\b"):
-        process.WorkerProcess(["/bin/false"], portpicker.pick_unused_port())
-    with pytest.raises(RuntimeError, match="No such file"):
-        process.WorkerProcess(["/no/such/file"], portpicker.pick_unused_port())
-
-
-def test_a_worker_that_never_answers_is_an_error_and_is_ended(tmp_path):
-    command = ["/bin/sh", "-c", f"echo $$ > {tmp_path / 'pid'}; echo idle; exec sleep 600"]
-    with pytest.raises(RuntimeError, match="did not answer on port .* within 0.7 s.* idle"):
-        process.WorkerProcess(command, portpicker.pick_unused_port(), start_timeout=0.7)
-    assert is_gone(worker_pid(tmp_path))

@@ -1,7 +1,8 @@
-"""The in-process runtime against TFF's C++ runtime: one computation for each intrinsic and
-container."""
+"""The in-process runtime against TFF's own: a computation for each intrinsic and container."""
 
 import collections
+import gc
+import weakref
 from typing import Any, NamedTuple
 
 import attrs
@@ -10,9 +11,51 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests.runtime.in_process.computations import (
+    SEQUENCE,
+    at_clients,
+    at_server,
+    create_round,
+    federated,
+    initial,
+    local,
+    records,
+    run,
+    vector,
+)
 from tff_partial.runtime.in_process import context as in_process
-from tff_partial.runtime.in_process import graphs
-from tff_partial.runtime.workers import local_cpp
+
+
+def rss():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * 4096 / 2**20
+
+
+def test_memory_is_flat():
+    run_round, context, weights = create_round(), in_process.InProcessContext(2), initial()
+    data = records(12)
+    for round_num in range(530):
+        if round_num == 30:
+            before = rss()
+        weights, _ = run(context, run_round, weights, data[: 1 + round_num % 12])
+    assert rss() - before < 20
+
+
+def test_what_is_compiled_goes_with_the_computation():
+    context, run_round = in_process.InProcessContext(2), create_round()
+    run(context, run_round, initial(), records(2))
+    compiled = weakref.ref(context._get(run_round))
+    assert compiled() is context._get(run_round)
+    del run_round
+    gc.collect()
+    assert compiled() is None
+    assert not context._compiled
+
+
+@pytest.mark.parametrize("arguments", [{"client_parallelism": 0}, {"device": "/device:GPU:99"}])
+def test_bad_arguments(arguments):
+    with pytest.raises(ValueError, match="Received"):
+        in_process.InProcessContext(**arguments)
 
 
 class Pair(NamedTuple):
@@ -24,23 +67,6 @@ class Pair(NamedTuple):
 class Record:
     z: Any
     y: Any
-
-
-@pytest.fixture(scope="module")
-def cpp():
-    context = local_cpp.create_context()
-    yield context
-    context.close()
-
-
-@pytest.fixture(scope="module")
-def here():
-    return in_process.InProcessContext()
-
-
-def run(context, computation, *args):
-    with tff.framework.get_context_stack().install(context):
-        return computation(*args)
 
 
 def describe(value):
@@ -58,19 +84,6 @@ def describe(value):
     return type(value), value
 
 
-def at_clients(type_spec, all_equal=False):
-    return tff.FederatedType(type_spec, tff.CLIENTS, all_equal)
-
-
-def at_server(type_spec):
-    return tff.FederatedType(type_spec, tff.SERVER)
-
-
-def vector(dtype, size):
-    return tff.TensorType(dtype, [size])
-
-
-SEQUENCE = tff.SequenceType(np.int32)
 ROWS = tff.SequenceType(collections.OrderedDict(x=np.int32, a=np.float32))
 STATISTIC = tff.to_type((np.float32, np.int32))
 RECORD = tff.types.StructWithPythonType(
@@ -135,14 +148,6 @@ def add_to_variables(x):
 @tff.tensorflow.computation(vector(np.float32, 3), np.int32)
 def pick(state, key):
     return tf.gather(state, key), key
-
-
-def local(fn, *types):
-    return tff.tensorflow.computation(fn, *types)
-
-
-def federated(fn, *types):
-    return tff.federated_computation(fn, *types)
 
 
 CASES = {
@@ -280,21 +285,6 @@ def test_equals_cpp(name, here, cpp):
     assert describe(run(here, computation, *args)) == describe(run(here, computation, *args))
 
 
-@pytest.mark.parametrize("size", [6, 6000])
-def test_what_was_returned_can_be_given_another_shape_or_a_wider_type(here, size):
-    def returned():
-        return run(here, local(lambda: tf.range(size)))
-
-    twice = local(lambda x: 2 * x, vector(np.int64, size))
-    np.testing.assert_array_equal(run(here, twice, returned()), 2 * np.arange(size))
-    changed = returned()
-    changed.shape = (2, size // 2)
-    by_row = local(lambda x: tf.reduce_sum(x, 1), tff.TensorType(np.int32, [2, size // 2]))
-    np.testing.assert_array_equal(
-        run(here, by_row, changed), np.arange(size).reshape(2, -1).sum(axis=1)
-    )
-
-
 def double(ds):
     return tff.sequence_map(local(lambda a: 2 * a, np.int32), ds)
 
@@ -317,16 +307,3 @@ def double(ds):
 def test_what_cpp_refuses(here, computation, args, expected):
     result = run(here, computation, *args)
     assert (list(result) if isinstance(result, tf.data.Dataset) else result) == expected
-
-
-def test_iterations_of_loops_do_not_overlap():
-    @tff.tensorflow.computation(np.int32)
-    def squares(n: Any) -> Any:
-        step = lambda i, total: (i + 1, total + i * i)  # noqa: E731
-        return tf.while_loop(lambda i, _: i < n, step, (0, 0))[1]
-
-    message = tff.framework.serialize_computation(squares).tensorflow
-    graph = graphs.prepare(message).graph_def
-    bodies = [graph.node, *(f.node_def for f in graph.library.function)]
-    loops = [n for body in bodies for n in body if n.op in ("While", "StatelessWhile")]
-    assert [node.attr["parallel_iterations"].i for node in loops] == [1]

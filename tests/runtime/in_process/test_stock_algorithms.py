@@ -7,25 +7,10 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_partial.runtime.in_process import context as in_process
-from tff_partial.runtime.workers import local_cpp
-
 FEATURES, CLASSES = 4, 3
 ELEMENT = collections.OrderedDict(
     x=tf.TensorSpec([None, FEATURES], tf.float32), y=tf.TensorSpec([None], tf.int32)
 )
-
-
-@pytest.fixture(scope="module")
-def cpp():
-    context = local_cpp.create_context()
-    yield context
-    context.close()
-
-
-@pytest.fixture(scope="module")
-def here():
-    return in_process.InProcessContext()
 
 
 def create_model():
