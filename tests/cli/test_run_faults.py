@@ -7,10 +7,9 @@ import shutil
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
-from tests.cli.test_run import SMALL, without_seconds
+from tests.cli.small_runs import SMALL, weights, without_seconds
 from tff_partial.cli import run as run_experiment
 from tff_partial.experiments import callbacks
 from tff_partial.system import folder_lock, scratch_folders
@@ -21,11 +20,6 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 def main(folder, *args):
     return run_experiment.main([*SMALL, "--rounds=6", f"--output_dir={folder}", *args])
-
-
-def arrays(folder):
-    with np.load(folder / "weights.npz") as found:
-        return {name: found[name].tobytes() for name in found}
 
 
 def errors(capsys):
@@ -89,7 +83,7 @@ def test_a_full_disk_is_a_line_and_the_run_resumes_bit_for_bit(
     (small_disk / "filling").unlink()
     assert main(folder, "--algo=scaffold") == 0
     assert without_seconds(folder) == without_seconds(undisturbed)
-    assert arrays(folder) == arrays(undisturbed)
+    assert weights(folder) == weights(undisturbed)
 
 
 def test_a_removed_folder_is_a_line_and_does_not_come_back(tmp_path, monkeypatch, capsys):
