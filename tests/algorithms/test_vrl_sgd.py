@@ -5,7 +5,7 @@ import numpy as np
 from tests import tiny
 from tests.algorithms import averaging_rounds, stateful_rounds
 from tests.algorithms.averaging_rounds import local
-from tests.experiments.test_client_store import Data, evaluate
+from tests.experiments.rounds import Data, evaluate
 from tff_partial.experiments import loop
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests import tiny
 from tests.algorithms.averaging_rounds import SIZES, TAU, averaging, iterations, local
-from tests.experiments.test_client_store import Data, evaluate
+from tests.experiments.rounds import Data, evaluate
 from tests.references import averaging as reference
 from tff_partial.experiments import callbacks, loop, participation
 
