@@ -3,7 +3,6 @@
 import collections
 
 import numpy as np
-import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -35,21 +34,12 @@ def test_leaves_are_taken_and_packed_in_the_order_of_the_type():
     assert sequences._pack(ELEMENT, iter(leaves)) == element
 
 
-def test_zeros_and_constants_are_steps():
-    type_spec = tff.to_type([tff.TensorType(np.float32, [2]), np.int32])
-    leaves = steps.flatten(sequences.zero(type_spec, SERVER))
-    function = steps.local_function([], steps.needed_steps(leaves), leaves)
-    vector, scalar = function.emit([], [])
-    np.testing.assert_array_equal(vector, [0.0, 0.0])
-    assert (vector.dtype, scalar.dtype, int(scalar)) == (tf.float32, tf.int32, 0)
-
-
-@pytest.mark.parametrize(
-    "type_spec", [tff.TensorType(np.float32, [None]), tff.SequenceType(np.int32)]
-)
-def test_zeros_of_unknown_size_are_refused(type_spec):
-    with pytest.raises(NotImplementedError, match="tensor of known shape. Received"):
-        sequences.zero(type_spec, SERVER)
+def test_a_constant_is_a_step():
+    leaf = sequences.constant(np.array([1, 2]), tff.TensorType(np.int32, [2]), SERVER)
+    function = steps.local_function([], steps.needed_steps([leaf]), [leaf])
+    (tensor,) = function.emit([], [])
+    np.testing.assert_array_equal(tensor, [1, 2])
+    assert (tensor.dtype, leaf.region) == (tf.int32, SERVER)
 
 
 def test_how_leaves_are_passed():
