@@ -135,7 +135,6 @@ def build(
     value_type = initial_client_state.type_signature.result
     client_type = OrderedDict(client_id=np.int64, selected=np.bool_, value=value_type)
     client_update = build_client_update(model, local, rules, weighting)
-    server_update = build_server_update(rules, weighting)
 
     @tff.federated_computation(
         initialize.type_signature.result,
@@ -145,7 +144,8 @@ def build(
     def next_fn(state: Federated, client_states: Federated, data: Federated) -> Federated:
         done = tff.federated_map(client_update, (_send(rules, state), client_states, data))
         average = mean.next(state.aggregator, done.update, done.weight)
-        new_state = _finalize(server_update, state, average, tff.federated_sum(done.summed))
+        sums = tff.federated_sum(done.summed)
+        new_state = _finalize(rules, weighting, state, average, sums)
         trained = client_work.train_metrics(done.sums)
         metrics = OrderedDict(client_work=trained, aggregator=average.measurements)
         return Output(new_state, done.client_state, tff.federated_zip(metrics))
@@ -188,12 +188,12 @@ def _send(rules: Rules, state: Federated) -> Federated:
 
 
 def _finalize(
-    server_update: Computation, state: Federated, average: Federated, sums: Federated
+    rules: Rules, weighting: str, state: Federated, average: Federated, sums: Federated
 ) -> Federated:
     """Return the server's state after a round."""
-    weights, kept = tff.federated_map(
-        server_update, (state.global_model_weights, state.finalizer, average.result, sums)
-    )
+    values = state.global_model_weights, state.finalizer, average.result, sums
+    types = [value.type_signature.member for value in values]
+    weights, kept = tff.federated_map(build_server_update(rules, weighting, *types), values)
     round_num = client_work.next_round(state.client_work)
     return _state(weights, state.distributor, round_num, average.state, kept)
 

@@ -99,10 +99,11 @@ def _outcome(training: _Training, client: Structure, update: Update, weighting: 
     )
 
 
-def build_server_update(rules: Rules, weighting: str) -> Computation:
-    """Return (weights, state, mean update, sums) -> new weights and state."""
+def build_server_update(rules: Rules, weighting: str, *types: tff.Type) -> Computation:
+    """Return (weights, state, mean update, sums), of these types -> new weights and state."""
 
-    @tff.tensorflow.computation
+    # With types given, parameters have their names, which the C++ worker's order of sums follows.
+    @tff.tensorflow.computation(*types)
     def server_update(
         weights: Weights, state: Structure, update: Weights, sums: Structure
     ) -> Structure:
