@@ -12,6 +12,11 @@ from tff_partial import runtime
 
 import tensorflow_federated as tff  # isort: skip
 
+# Tests that several files share.
+for shared in ("averaging", "layer", "stateful", "submodel"):
+    pytest.register_assert_rewrite(f"tests.algorithms.{shared}_rounds")
+pytest.register_assert_rewrite("tests.tasks.declared")
+
 # A shell starts background jobs with SIGINT ignored, and processes of the tests would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

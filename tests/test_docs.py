@@ -14,7 +14,6 @@ import pytest
 from absl import flags as absl_flags
 
 from tff_partial.algorithms import registry
-from tff_partial.cli import flag_reference
 from tff_partial.cli import run as run_command
 from tff_partial.experiments import config, flags
 
@@ -168,11 +167,6 @@ def test_the_readme_cites_papers_as_their_pages_do():
     assert len(titles) == 15
     for title, year in titles:
         assert any(f"*{title}*, {year}" in page for page in FAMILIES.values()), title
-
-
-def test_the_page_of_flags_is_up_to_date():
-    page = (ROOT / "docs" / "flags.md").read_text()
-    assert page == flag_reference.text(), "make docs writes it"
 
 
 @pytest.mark.parametrize("name", ["docs/getting-started.md", EXTENDING])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.algorithms.test_layer_subsets import batches, build, cohort, create_dense, run
+from tests.algorithms.layer_rounds import build, cohort, create_dense, run
 from tff_partial.core.local_training import LocalTraining
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
@@ -35,7 +35,7 @@ def test_by_hand_gives_the_librarys_weights(name):
         model,
         data,
         [range(3)] * rounds,
-        lambda t, client: batches(records[client], t, LOCAL),
+        lambda t, client: tiny.batches(records[client], t, LOCAL),
         LOCAL.learning_rate,
     )
     initial = model.get_weights()

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tff_partial.algorithms import registry
 from tff_partial.core import client_data as records
+from tff_partial.core import local_training
 from tff_partial.core import model as model_spec
 from tff_partial.experiments import client_store
 
@@ -33,6 +34,13 @@ def client_data(sizes=(12, 7, 20), seed=0):
 def cohort(data, seed=0, tiers=1):
     """A record for each client; the first is of tier 0, the next of tier 1, and so on."""
     return [records.create_record(x, y, i, seed, i % tiers) for i, (x, y) in enumerate(data)]
+
+
+def batches(record, round_num, local):
+    """The indices of each local step of a round, as the client loop draws them."""
+    element = records.in_round(record.get_single_element(), round_num)
+    order = local_training.BatchOrder(local, tf.shape(element["y"])[0], element["seed"])
+    return [order.indices(step).numpy() for step in range(int(order.num_steps))]
 
 
 def build(name, local, model=None, **params):

@@ -90,63 +90,6 @@ def test_is_the_weighted_mean_of_what_clients_reach_alone(weighting):
     assert all(moved), "weights and batch-norm statistics must all have moved"
 
 
-def test_learning_rate_follows_the_round():
-    slow = LocalTraining(steps=2, learning_rate="0.1,1:0.000001")
-    process = fedavg.build(tiny.spec(), fedavg.Params(slow))
-    first, _ = tiny.run(process, tiny.client_data(), 1)
-    second, _ = tiny.run(process, tiny.client_data(), 1, state=first)
-    assert int(second.client_work) == 2
-    start = tiny.flat(process.initialize().global_model_weights)
-    after_first, after_second = (tiny.flat(s.global_model_weights) for s in (first, second))
-    assert max(np.abs(a - b).max() for a, b in zip(start, after_first)) > 1e-3
-    assert max(np.abs(a - b).max() for a, b in zip(after_first, after_second)) < 1e-5
-
-
-def test_server_learning_rate_scales_the_step():
-    states = []
-    for rate in (1.0, 0.5):
-        params = fedavg.Params(LocalTraining(steps=2), server_learning_rate=rate)
-        process = fedavg.build(tiny.spec(), params)
-        states.append(process.next(process.initialize(), tiny.cohort(tiny.client_data())).state)
-    start = tiny.flat(process.initialize().global_model_weights)
-    whole, half = (tiny.flat(s.global_model_weights) for s in states)
-    for s, w, h in zip(start, whole, half):
-        np.testing.assert_allclose(h - s, (w - s) / 2, atol=1e-6)
-
-
-def test_a_client_without_examples_does_not_count():
-    process = fedavg.build(tiny.spec(), fedavg.Params(LocalTraining(steps=2)))
-    data = tiny.client_data()
-    empty = (np.zeros([0, tiny.FEATURES], np.float32), np.zeros([0], np.int32))
-    start = process.initialize()
-    expected = process.next(start, tiny.cohort(data)).state
-    cohort = [*tiny.cohort(data), client_data.create_record(*empty, client_id=9)]
-    actual = process.next(start, cohort).state
-    for a, b in zip(tiny.flat(actual), tiny.flat(expected)):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_nobody_with_examples_leaves_the_model_where_it_was():
-    process = fedavg.build(tiny.spec(batch_norm=True), fedavg.Params(LocalTraining(epochs=1)))
-    empty = (np.zeros([0, tiny.FEATURES], np.float32), np.zeros([0], np.int32))
-    start = process.initialize()
-    output = process.next(start, [client_data.create_record(*empty)])
-    for a, b in zip(
-        tiny.flat(output.state.global_model_weights), tiny.flat(start.global_model_weights)
-    ):
-        np.testing.assert_array_equal(a, b)
-    assert float(output.metrics["client_work"]["train_loss"]) == 0.0
-
-
-def test_initial_weights_follow_the_seed():
-    def initial(seed):
-        params = fedavg.Params(LocalTraining(steps=1))
-        return tiny.flat(fedavg.build(tiny.spec(seed=seed), params).initialize())
-
-    assert all(np.array_equal(a, b) for a, b in zip(initial(1), initial(1)))
-    assert not all(np.array_equal(a, b) for a, b in zip(initial(1), initial(2)))
-
-
 def test_runs_in_tff_simulation_and_its_weights_in_tff_evaluation():
     spec = tiny.spec(batch_norm=True)
     process = fedavg.build(spec, fedavg.Params(LocalTraining(steps=5, learning_rate=0.3)))
@@ -172,14 +115,6 @@ def test_bad_hyperparameters_are_refused(wrong):
         fedavg.build(tiny.spec(), fedavg.Params(LocalTraining(steps=1), **wrong))
 
 
-def test_a_client_draws_other_batches_in_another_round():
-    record = tiny.cohort(tiny.client_data())[0].get_single_element()
-    first, second, again = (
-        client_data.in_round(record, r)["seed"].numpy().tolist() for r in (0, 1, 0)
-    )
-    assert first == again != second
-
-
 @pytest.mark.parametrize("name", ["bilstm", "resnet20", "four_conv_cnn", "femnist_cnn", "mlp_100"])
 def test_every_variable_of_a_model_is_trained(name):
     """What reads a variable must see what was assigned to it; Keras may cache those of LSTMs."""
@@ -195,18 +130,6 @@ def test_every_variable_of_a_model_is_trained(name):
     before, after = tiny.flat(state.global_model_weights), tiny.flat(after.global_model_weights)
     moved = [not np.array_equal(a, b) for a, b in zip(before, after)]
     assert all(moved), [n for n, m in zip(spec.variable_names, moved) if not m]
-
-
-def test_a_recurrent_layer_has_one_step_in_flight():
-    """With Keras's 32, gradients of kernels pile up before they are added."""
-    spec = model_spec.ModelSpec(lambda: models.create("bilstm", (12,), 2, 0.1), (12,), "int32")
-    with tf.Graph().as_default():
-        model = spec.instantiate()
-        forward = tf.function(lambda x: model.forward(x, training=True))
-        graph = forward.get_concrete_function(tf.TensorSpec([None, 12], tf.int32)).graph
-    functions = graph.as_graph_def().library.function
-    loops = [node for f in functions for node in f.node_def if node.op.endswith("While")]
-    assert {node.attr["parallel_iterations"].i for node in loops} == {1}
 
 
 def test_batch_norm_of_channels_that_4_does_not_divide():

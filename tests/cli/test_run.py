@@ -1,6 +1,5 @@
 """The command line as a user meets it: errors, files, kill and resume."""
 
-import csv
 import json
 import os
 import pathlib
@@ -13,23 +12,13 @@ import numpy as np
 import portpicker
 import pytest
 
+from tests.cli.small_runs import SMALL, rows, weights, without_seconds
 from tff_partial.cli import run as run_experiment
 from tff_partial.experiments import components, config
 from tff_partial.runtime.workers import process as worker_process
 
 ROOT = pathlib.Path(__file__).parents[2]
-SMALL = [
-    "--task=mnist",
-    "--algo=fedavg",
-    "--data=embedded",
-    "--model=softmax",
-    "--clients=6",
-    "--clients_per_round=3",
-    "--local_steps=2",
-    "--batch_size=8",
-    "--checkpoint_every=2",
-    "--eval_every=2",
-]
+
 
 pytestmark = pytest.mark.usefixtures("keep_runtime")
 
@@ -45,23 +34,6 @@ def run_to_end(folder, *args):
         process = start(*SMALL, *args, f"--output_dir={folder}", stdout=log, stderr=log)
         code = process.wait(timeout=300)
     assert code == 0, pathlib.Path(f"{folder}.log").read_text()[-3000:]
-
-
-def rows(folder):
-    try:
-        with open(folder / "metrics.csv", newline="") as file:
-            return list(csv.DictReader(file))
-    except FileNotFoundError:
-        return []
-
-
-def without_seconds(folder):
-    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows(folder)]
-
-
-def weights(folder):
-    with np.load(folder / "weights.npz") as arrays:
-        return {name: arrays[name].tobytes() for name in arrays}
 
 
 def wait_for_rows(folder, count, process):

@@ -2,10 +2,13 @@
 
 import random
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+import models
 from tff_partial.core import keras_compat
+from tff_partial.core import model as model_spec
 
 
 def test_replaced_calls_are_put_back_after_an_error():
@@ -55,3 +58,29 @@ def test_keras_is_as_before_outside():
             assert backend.tf.compat.v1.executing_eagerly_outside_functions()
         assert not backend.tf.compat.v1.executing_eagerly_outside_functions()
     assert backend.tf.compat.v1.executing_eagerly_outside_functions is asked
+
+
+def test_dropout_is_a_function_of_the_record():
+    dropout = model_spec.ModelSpec(
+        lambda: tf.keras.Sequential([tf.keras.layers.Dropout(0.5), tf.keras.layers.Dense(3)]), (5,)
+    )
+    model = dropout.instantiate()
+    x = tf.ones([4, 5])
+    outputs = []
+    for seed in ([1, 1], [1, 1], [1, 2]):
+        model.set_seed(seed)
+        outputs.append(model.forward(x, training=True).numpy())
+    assert np.array_equal(outputs[0], outputs[1])
+    assert not np.array_equal(outputs[0], outputs[2])
+
+
+def test_a_recurrent_layer_has_one_step_in_flight():
+    """With Keras's 32, gradients of kernels pile up before they are added."""
+    spec = model_spec.ModelSpec(lambda: models.create("bilstm", (12,), 2, 0.1), (12,), "int32")
+    with tf.Graph().as_default():
+        model = spec.instantiate()
+        forward = tf.function(lambda x: model.forward(x, training=True))
+        graph = forward.get_concrete_function(tf.TensorSpec([None, 12], tf.int32)).graph
+    functions = graph.as_graph_def().library.function
+    loops = [node for f in functions for node in f.node_def if node.op.endswith("While")]
+    assert {node.attr["parallel_iterations"].i for node in loops} == {1}

@@ -145,20 +145,6 @@ def test_a_slope_of_another_length_is_refused():
         train(initial, record, tf.constant(0.5), initial.trainable[:1])
 
 
-def test_dropout_is_a_function_of_the_record():
-    dropout = model_spec.ModelSpec(
-        lambda: tf.keras.Sequential([tf.keras.layers.Dropout(0.5), tf.keras.layers.Dense(3)]), (5,)
-    )
-    model = dropout.instantiate()
-    x = tf.ones([4, 5])
-    outputs = []
-    for seed in ([1, 1], [1, 1], [1, 2]):
-        model.set_seed(seed)
-        outputs.append(model.forward(x, training=True).numpy())
-    assert np.array_equal(outputs[0], outputs[1])
-    assert not np.array_equal(outputs[0], outputs[2])
-
-
 @pytest.mark.parametrize(
     "settings",
     [

@@ -5,15 +5,10 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_federated as tff
 
-import models
-from tests import tiny
 from tff_partial.core import model as model_spec
-from tff_partial.core.local_training import LocalTraining
 
 layers = tf.keras.layers
-LOCAL = LocalTraining(steps=3, batch_size=4, learning_rate=0.1, momentum=0.5)
 
 
 class Subclassed(tf.keras.Model):
@@ -161,19 +156,6 @@ def test_integer_inputs_are_within_a_small_vocabulary():
     model_spec.ModelSpec(create, (6,), "int32")
 
 
-def test_a_builder_is_called_once_until_it_is_used():
-    calls = []
-
-    def create():
-        calls.append(1)
-        return models.create("mlp_100", (4, 4, 1), 3, 0.1)
-
-    spec = model_spec.ModelSpec(create, (4, 4, 1))
-    assert (len(spec.variable_names), len(calls)) == (6, 1)
-    assert spec.weights_type.trainable[0].shape == (16, 10)
-    assert len(calls) == 1
-
-
 def test_what_is_no_model_is_refused():
     with pytest.raises(ValueError, match="must return a tf.keras.Model. Received: Dense$"):
         model_spec.ModelSpec(lambda: layers.Dense(3), (5,))
@@ -244,39 +226,6 @@ def test_terms_that_are_not_applied_are_refused_by_name(what):
 
     with pytest.raises(ValueError, match=rf"Received: layer='bad' with {what.strip()}"):
         model_spec.ModelSpec(create, (5,))
-
-
-def normalized(**given):
-    def create():
-        norm = layers.Normalization(name="input_norm", **given)
-        return tf.keras.Sequential([norm, *tiny.create_dense(batch_norm=True).layers])
-
-    return model_spec.ModelSpec(create, (tiny.FEATURES,))
-
-
-@pytest.mark.parametrize("algo", ["fedavg", "feddc", "partial_averaging"])
-def test_a_count_stays_as_the_server_has_it_and_the_rest_is_trained(algo):
-    """`Normalization` has a mean, a variance and an int64 count; or, given these, nothing."""
-    with_count, without = normalized(), normalized(mean=0.0, variance=1.0)
-    assert [t.dtype for t in with_count.weights_type.non_trainable].count(np.int64) == 1
-    found = []
-    for spec in (with_count, without):
-        rounds = tiny.Rounds(tiny.build(algo, LOCAL, spec), tiny.client_data())
-        process, weights = rounds.process, rounds.process.get_model_weights(rounds.state)
-        changed = [
-            np.int64(7) if w.dtype == np.int64 else w
-            for w in map(np.asarray, weights.non_trainable)
-        ]
-        rounds.state = process.set_model_weights(
-            rounds.state, tff.learning.models.ModelWeights(list(weights.trainable), changed)
-        )
-        rounds.next()
-        found.append(rounds.weights())
-    *trained, mean, variance, count, moving_mean, moving_variance = found[0]
-    assert (mean.tolist(), variance.tolist(), count) == ([0.0] * 5, [1.0] * 5, 7)
-    assert np.abs(moving_mean).min() > 0
-    for a, b in zip([*trained, moving_mean, moving_variance], found[1], strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tff_partial.core import evaluation
+from tests.experiments.rounds import Data, evaluate
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.experiments import client_store, loop
 
@@ -153,23 +153,6 @@ def test_a_cache_must_hold_a_client(tmp_path):
         client_store.check("paper")
 
 
-class Data:
-    """Clients whose data are made when they are asked for."""
-
-    def __init__(self, num_clients):
-        self.num_clients = num_clients
-        self.asked = set()
-
-    def client(self, client):
-        self.asked.add(client)
-        return tiny.client_data((6,), seed=client)[0]
-
-
-def evaluate(weights):
-    total = sum(float(np.abs(w).sum()) for w in tiny.flat(weights))
-    return evaluation.Evaluation(total, {"accuracy": 0.5})
-
-
 class Killed(BaseException):
     pass
 
@@ -246,21 +229,6 @@ def test_a_million_clients_cost_what_those_who_took_part_cost(tmp_path):
         assert len(files(tmp_path / name / "client_states")) == wanted
 
 
-def test_cohorts_of_fedumf_have_few_sizes(tmp_path):
-    """Runtimes keep an executor for each."""
-    process = tiny.build("fedumf", LocalTraining(steps=1, batch_size=2), population=5)
-    sizes, original = set(), process.next
-
-    def next_fn(state, clients, records):
-        sizes.add(len(records))
-        return original(state, clients, records)
-
-    process.next = next_fn
-    options = loop.LoopOptions(rounds=12, clients_per_round=2)
-    loop.train(process, Data(5), evaluate, options, str(tmp_path))
-    assert sizes <= {2, 4}
-
-
 def test_a_checkpoint_in_which_clients_kept_something_else_is_refused(tmp_path):
     store = client_store.ClientStates(str(tmp_path), INITIAL)
     store.put({1: state(1)}, done=1)
@@ -276,3 +244,8 @@ def test_a_checkpoint_in_which_clients_kept_something_else_is_refused(tmp_path):
     assert files(tmp_path) == ["1.1.npz"]
     store.restore(listed)
     assert values(store, [1]) == [1]
+
+
+def test_states_are_matched_by_id_whatever_their_order():
+    states = [{"client_id": np.int64(i), "value": f"of {i}"} for i in (7, 3, 5)]
+    assert client_store.by_id(states) == {3: "of 3", 5: "of 5", 7: "of 7"}

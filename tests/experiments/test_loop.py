@@ -1,5 +1,6 @@
 """The round loop: metrics of an algorithm's own, and what watches rounds."""
 
+import asyncio
 import collections
 
 import numpy as np
@@ -7,9 +8,12 @@ import pytest
 import tensorflow_federated as tff
 
 from tests import tiny
-from tests.experiments.test_client_store import Data, evaluate
+from tests.experiments.rounds import Data, equal, evaluate, run, without_seconds
 from tff_partial.core.local_training import LocalTraining
-from tff_partial.experiments import callbacks, loop
+from tff_partial.experiments import (
+    callbacks,
+    loop,
+)
 from tff_partial.results import metrics
 
 LOCAL = LocalTraining(steps=2, batch_size=4)
@@ -96,3 +100,17 @@ def test_a_column_has_one_source(tmp_path):
 
     with pytest.raises(ValueError, match=r"Received: \['train_loss'\] twice"):
         train(tiny.build("fedavg", LOCAL), tmp_path, [Same()])
+
+
+@pytest.mark.parametrize("name", ["fedavg", "scaffold"])
+def test_training_runs_inside_an_event_loop_as_in_a_notebook(name, tmp_path):
+    local = LocalTraining(steps=2, batch_size=4)
+
+    async def notebook():
+        return run(tiny.build(name, local, population=5), tmp_path / "inside")
+
+    loop = asyncio.new_event_loop()  # `asyncio.run` would take away the one of other tests
+    inside = loop.run_until_complete(notebook())
+    loop.close()
+    assert equal(inside, run(tiny.build(name, local, population=5), tmp_path / "outside"))
+    assert without_seconds(tmp_path / "inside") == without_seconds(tmp_path / "outside")

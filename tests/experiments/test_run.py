@@ -1,14 +1,99 @@
 """A run from its settings to its results."""
 
+import asyncio
 import json
 
+import numpy as np
 import pytest
 
+import tff_partial
+from tests.experiments.rounds import without_seconds
+from tff_partial.cli import run as run_command
 from tff_partial.experiments import config as experiment_config
 from tff_partial.experiments import run as experiment_run
+from tff_partial.results import metrics
+
+SMALL = {
+    "task": "mnist",
+    "algo": "embracing",
+    "data": "embedded",
+    "model": "mlp_100",
+    "clients": 6,
+    "clients_per_round": 3,
+    "rounds": 3,
+    "local_steps": 2,
+    "learning_rate": 0.1,
+    "embracing_head_statistics": "batch",
+    "augment": False,
+    "device_speeds": "0.5,1",
+}
+
+pytestmark = pytest.mark.usefixtures("keep_runtime")
 
 
-@pytest.mark.usefixtures("keep_runtime")
+@pytest.fixture(scope="module")
+def by_command(tmp_path_factory, default_runtime):
+    folder = tmp_path_factory.mktemp("command") / "run"
+    flags = [f"--{name}={value}" for name, value in SMALL.items()]
+    assert run_command.main([*flags, f"--output_dir={folder}"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("in_event_loop", [False, True])
+def test_run_is_the_command(by_command, in_event_loop, tmp_path):
+    folder = tmp_path / "run"
+
+    async def notebook():
+        return tff_partial.run(**SMALL, output_dir=str(folder))
+
+    if in_event_loop:
+        loop = asyncio.new_event_loop()
+        result = loop.run_until_complete(notebook())
+        loop.close()
+    else:
+        result = tff_partial.run(**SMALL, output_dir=str(folder))
+    names = {path.relative_to(by_command).parts[0] for path in by_command.rglob("*")}
+    assert {path.relative_to(folder).parts[0] for path in folder.rglob("*")} == names
+    assert (folder / "config.json").read_bytes() == (by_command / "config.json").read_bytes()
+    assert without_seconds(folder) == without_seconds(by_command)
+    with np.load(by_command / "weights.npz") as expected:
+        assert [*result.weights] == expected.files
+        for name, array in result.weights.items():
+            np.testing.assert_array_equal(array, expected[name])
+    assert result.folder == str(folder)
+    assert result.rows == metrics.read(str(folder))
+    assert result.summary["rounds"] == 3
+    assert result.summary["final_test_accuracy"] == result.rows[-1]["test_accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"task": "minst"}, "task must be one of"),
+        ({"rounds": 0}, "rounds must be at least 1. Received: rounds=0"),
+        ({"rounds": 2.5}, "rounds must be an integer. Received: rounds=2.5"),
+        ({"round": 3}, r"settings must be flags of run_experiment.py. Received: \['round'\]"),
+        ({"fedumf_alpha": 0.5}, "fedumf_alpha must be used with algo='fedumf'"),
+        ({"embracing_head_statistics": "none"}, "head_statistics must"),
+        ({"runtime": "gpu"}, "runtime must be one of"),
+        ({"client_state_cache": 3}, "client_state_cache must be given with client_state='disk'"),
+        ({"device_speeds": "0"}, "speeds must be positive"),
+        ({"list": True}, r"Received: \['list'\]"),
+    ],
+)
+def test_bad_settings_are_an_error_and_leave_nothing(change, message, tmp_path):
+    folder = tmp_path / "run"
+    with pytest.raises(ValueError, match=message):
+        tff_partial.run(**{**SMALL, **change}, output_dir=str(folder))
+    assert not folder.exists()
+
+
+def test_a_run_that_diverges_raises_and_has_its_files(tmp_path):
+    with pytest.raises(Exception, match="diverged in round 1"):
+        tff_partial.run(**{**SMALL, "learning_rate": 1e38}, output_dir=str(tmp_path / "run"))
+    assert (tmp_path / "run" / "summary.json").exists()
+
+
 def test_config_of_a_run_says_whether_its_data_are_real(tmp_path):
     settings = {"task": "mnist", "algo": "fedavg", "data": "embedded", "model": "softmax"}
     experiment_run.prepare(**settings, output_dir=str(tmp_path)).lock.close()

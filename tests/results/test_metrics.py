@@ -19,3 +19,27 @@ def test_costs_of_a_target_and_spread_are_those_computed_by_hand():
     assert metrics.spread([1.0, 2.0, float("nan"), 6.0]) == (3.0, pytest.approx(7**0.5), 3)
     assert metrics.spread([0.5]) == (0.5, None, 1)
     assert metrics.spread([]) is None
+
+
+def test_rounds_are_numbers_and_empty_cells_none(tmp_path):
+    assert metrics.read(str(tmp_path)) == []
+    (tmp_path / "metrics.csv").write_text("round,test_accuracy\n1,\n2,0.5\n")
+    rows = metrics.read(str(tmp_path))
+    assert rows == [{"round": 1, "test_accuracy": None}, {"round": 2, "test_accuracy": 0.5}]
+    assert metrics.values(rows, "test_accuracy") == [0.5]
+
+
+@pytest.mark.parametrize("content", ["round\nhigh\n", "loss\n1\n", "round\nnan\n", "round\n-1\n"])
+def test_what_is_no_table_of_rounds_is_one_line(content, tmp_path):
+    (tmp_path / "metrics.csv").write_text(content)
+    with pytest.raises(
+        ValueError, match="^metrics.csv must (hold numbers|have rounds). Received: "
+    ):
+        metrics.read(str(tmp_path))
+
+
+def test_sums_need_a_number_in_every_row():
+    rows = [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
+    assert metrics.cumulative(rows, ["a", "b"]) == [3, 10]
+    assert metrics.cumulative([*rows, {"a": 1e200, "b": 0}], ["a", "b"]) is None
+    assert metrics.cumulative([*rows, {"a": 1}], ["a", "b"]) is None

@@ -167,3 +167,8 @@ def test_models_of_the_paper(name, shape, dtype, classes):
     half = len(found) // 2
     np.testing.assert_allclose(found[:half], 1, atol=1e-5)
     assert max(found[half:]) < 1 - 1e-4
+
+
+def test_clients_without_examples_cannot_be_compared():
+    with pytest.raises(ValueError, match=r"Received: 1 of 3 clients without"):
+        representations.check_clients([0, 1, 2])

@@ -1,4 +1,4 @@
-"""The command for figures 1 and 3, as a user meets it."""
+"""Studies for figures 1 and 3: results, resuming, divergence."""
 
 import csv
 import json
@@ -7,22 +7,11 @@ import os
 import numpy as np
 import pytest
 
+from tests.similarity.flags import SMALL
 from tff_partial.cli import similarity
-from tff_partial.similarity import comparison, schemes, study, tables
+from tff_partial.similarity import comparison, schemes, study
 from tff_partial.system import interrupts
 
-SMALL = [
-    "--task=mnist",
-    "--data=embedded",
-    "--model=mlp_100",
-    "--partition=classes:2",
-    "--clients=3",
-    "--rounds=3",
-    "--local_steps=2",
-    "--batch_size=8",
-    "--examples=40",
-    "--batches=2",
-]
 BLOCKS = ["fc1", "fc2", "classifier"]
 
 pytestmark = pytest.mark.usefixtures("keep_runtime")
@@ -122,42 +111,6 @@ def test_models_that_diverge_are_reported(tmp_path, capsys):
     assert {row["maximum"] for row in rows(tmp_path / "run")} == {"nan"}
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--figure=2"], "figure must be one of [1, 3]. Received: figure=2"),
-        (["--figure=first"], "invalid int value"),
-        (["--rate=1"], "unrecognized arguments"),
-        (["--task=tennis"], "task must be one of"),
-        (["--model=vgg99"], "model must be one of"),
-        (["--model=bilstm"], "model must take image inputs"),
-        (["--figure=3", "--model=softmax"], "two blocks with parameters"),
-        (["--partition=alphabet"], "partition must be one of"),
-        (["--clients=1"], "clients must be at least 2"),
-        (["--rounds=0"], "rounds must be at least 1"),
-        (["--local_steps=0"], "local_steps"),
-        (["--learning_rate=fast"], "learning_rate must"),
-        (["--measure_every=0"], "measure_every must be positive"),
-        (["--vectors=0"], "vectors must be positive"),
-        (["--batches=0"], "batches must be positive"),
-        (["--examples=8"], "examples must be more than 8"),
-        (["--examples=401"], "held-out examples"),
-        (["--seed=-1"], "seed must be at least 0"),
-        (["--data=lost"], "data must be one of"),
-        (["--preset=paper"], "must be one of"),
-        (["--preset=paper", "--task=cifar10", "--model=resnet20"], "real data"),
-    ],
-)
-def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, capsys, flags, message):
-    folder = tmp_path / "run"
-    assert similarity.main([*SMALL, *flags, f"--output_dir={folder}"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ")
-    assert message in line
-    assert "Received: " in line
-    assert not folder.exists()
-
-
 def test_a_folder_with_other_settings_is_refused(figure1, capsys):
     before = sorted(os.listdir(figure1))
     assert similarity.main([*SMALL, "--figure=1", "--seed=5", f"--output_dir={figure1}"]) == 2
@@ -171,15 +124,3 @@ def test_the_paper_s_settings():
     assert (settings.clients, settings.clients_per_round) == (128, 128)
     assert settings.rounds * settings.local_steps == 1000
     assert set(schemes.FIGURES[3]) < set(schemes.SCHEMES)
-
-
-def test_the_table_of_figure_1_ends_with_the_last_time():
-    values = ("none", 0, 0, "fc1", 0.5, 0.4, 3)
-    every = [{**dict(zip(tables.COLUMNS, values)), "steps": 10 * i} for i in range(1, 13)]
-    header = tables.table(1, every).splitlines()[0]
-    assert header == "| block | 30 steps | 60 steps | 90 steps | 120 steps |"
-
-
-def test_clients_without_examples_cannot_be_compared():
-    with pytest.raises(ValueError, match=r"Received: 1 of 3 clients without"):
-        comparison.check_clients([0, 1, 2])

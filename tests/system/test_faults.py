@@ -1,185 +1,37 @@
-"""Two runs in one folder, full disks, removed folders, divergence: from the command line's side."""
+"""Faults of the machine, as errors and in a line."""
 
-import json
+import errno
 import os
-import pathlib
-import shutil
-import subprocess
-import sys
 
-import numpy as np
 import pytest
+import tensorflow as tf
 
-from tests.cli.test_run import SMALL, without_seconds
-from tff_partial.cli import run as run_experiment
-from tff_partial.experiments import callbacks
-from tff_partial.results import folder as results
-from tff_partial.system import folder_lock, scratch_folders
-
-pytestmark = pytest.mark.usefixtures("keep_runtime")
-ROOT = pathlib.Path(__file__).parents[2]
+from tff_partial.system import faults
 
 
-def main(folder, *args):
-    return run_experiment.main([*SMALL, "--rounds=6", f"--output_dir={folder}", *args])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("disk full", "disk full"),
+        ("disk full\nat line 3", "disk full"),
+        ("{{function_node __wrapped__Save}} disk full [Op:Save] name: ", "disk full"),
+        ("", "OSError"),
+    ],
+)
+def test_a_line_without_the_names_of_operations(text, line):
+    assert faults.line(OSError(text)) == line
 
 
-def arrays(folder):
-    with np.load(folder / "weights.npz") as found:
-        return {name: found[name].tobytes() for name in found}
+def test_files_that_cannot_be_read_are_faults_in_python_and_tensorflow(tmp_path):
+    missing = str(tmp_path / "none")
+    for read in (open, tf.io.read_file):
+        with pytest.raises(faults.errors()) as error:
+            read(missing)
+        assert missing in faults.line(error.value)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert isinstance(full, faults.errors())
 
 
-def errors(capsys):
-    """The lines on stderr but for the bar, which ends with carriage returns."""
-    lines = [line.split("\r")[-1] for line in capsys.readouterr().err.splitlines()]
-    return [line for line in lines if line.startswith(("error", "warning", "Traceback", "Excep"))]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory, default_runtime):
-    folder = tmp_path_factory.mktemp("runs") / "undisturbed"
-    assert main(folder, "--algo=scaffold") == 0
-    return folder
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2M", "none", str(folder)]
-    if os.getuid() or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("a small tmpfs can be mounted by root only")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def after_round(monkeypatch, wanted, action):
-    """Has something happen when so many rounds are done."""
-    original = callbacks.ProgressBar.on_round
-
-    def on_round(self, done, row):
-        if done == wanted:
-            action()
-        original(self, done, row)
-
-    monkeypatch.setattr(callbacks.ProgressBar, "on_round", on_round)
-
-
-def fill(path):
-    with open(path, "wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-        except OSError:
-            pass
-
-
-@pytest.mark.parametrize("wanted", [3, 6], ids=["in the rounds", "at the end"])
-def test_a_full_disk_is_a_line_and_the_run_resumes_bit_for_bit(
-    undisturbed, small_disk, wanted, monkeypatch, capsys
-):
-    folder = small_disk / "run"
-    with monkeypatch.context() as patch:
-        after_round(patch, wanted, lambda: fill(small_disk / "filling"))
-        assert main(folder, "--algo=scaffold") == 1
-    found = errors(capsys)
-    assert len(found) == 1, found
-    assert "No space left on device" in found[0]
-    assert f"--output_dir={folder}" in found[0]
-    assert not [name for _, _, names in os.walk(folder) for name in names if "_temp" in name]
-    (small_disk / "filling").unlink()
-    assert main(folder, "--algo=scaffold") == 0
-    assert without_seconds(folder) == without_seconds(undisturbed)
-    assert arrays(folder) == arrays(undisturbed)
-
-
-def test_a_removed_folder_is_a_line_and_does_not_come_back(tmp_path, monkeypatch, capsys):
-    folder = tmp_path / "run"
-    after_round(monkeypatch, 3, lambda: shutil.rmtree(folder))
-    assert main(folder, "--algo=scaffold") == 1
-    found = errors(capsys)
-    assert len(found) == 1, found
-    assert "No such file or directory" in found[0]
-    assert not folder.exists()
-
-
-def test_divergence_is_a_line_in_the_summary_and_exit_code_1(tmp_path, capsys):
-    assert main(tmp_path / "run", "--learning_rate=0.1,3:1e38") == 1
-    found = errors(capsys)
-    assert len(found) == 1, found
-    assert "error: diverged in round 4: train_loss=" in found[0]
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["diverged_at_round"] == summary["rounds"] == 4
-    assert not (tmp_path / "run" / "weights.npz").exists()
-    assert (tmp_path / "run" / "checkpoints" / "round_3.npz").exists()
-    assert (tmp_path / "run" / "curves.png").exists()
-
-
-def test_a_second_run_in_the_folder_is_refused_and_told_who_holds_it(tmp_path, capsys):
-    folder = tmp_path / "run"
-    folder.mkdir()
-    code = (
-        "import sys, time; from tff_partial.system import folder_lock; "
-        "lock = folder_lock.FolderLock(sys.argv[1]); print('held', flush=True); time.sleep(99)"
-    )
-    command = [sys.executable, "-c", code, str(folder)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout.readline() == "held\n"
-            assert main(folder) == 2
-        finally:
-            process.kill()
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: output_dir must be used by one run at a time. Received: ")
-    assert f"process {process.pid} on " in line
-    assert [path.name for path in folder.iterdir()] == [folder_lock.NAME]
-    folder_lock.FolderLock(str(folder)).close()  # free again after kill -9
-
-
-def test_a_folder_is_new_or_of_the_same_run_whatever_a_killed_run_left(tmp_path):
-    settings, execution = {"task": "mnist"}, {}
-    (tmp_path / "config.json_temp").write_text('{"sett')
-    results.prepare_folder(str(tmp_path), settings, execution).close()
-    assert json.loads((tmp_path / "config.json").read_text())["settings"] == settings
-    for content in ("[1]", '{"settings": 3}'):
-        (tmp_path / "config.json").write_text(content)
-        with pytest.raises(results.ResultsError, match="config.json must "):
-            results.prepare_folder(str(tmp_path), settings, execution)
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "notes.txt").write_text("mine")
-    with pytest.raises(results.ResultsError, match="holds other files"):
-        results.prepare_folder(str(other), settings, execution)
-    assert [path.name for path in other.iterdir()] == ["notes.txt"]
-
-
-def test_each_run_has_a_folder_for_its_records_and_those_of_killed_runs_are_removed(tmp_path):
-    parent = tmp_path / "records"
-    killed = parent / f"{scratch_folders.PREFIX}0123456789abcdef"
-    killed.mkdir(parents=True)
-    (killed / folder_lock.NAME).write_text("process 1\n")
-    (killed / "3-0-0-0").write_text("record")
-    mine = ["record-fedcba9876543210", "run-1"]  # without a lock, and the results of a run
-    for name in mine:
-        (parent / name).mkdir()
-    (parent / "run-1" / folder_lock.NAME).write_text("process 1\n")
-    with (
-        scratch_folders.own(str(parent), "results/a") as first,
-        scratch_folders.own(str(parent), "results/b") as second,
-    ):
-        assert first != second
-        assert os.path.isdir(first)
-        assert not killed.exists()
-    assert sorted(p.name for p in parent.iterdir()) == [mine[0], "records.lock", mine[1]]
-
-
-def test_records_go_to_a_folder_of_the_run_which_is_removed_at_its_end(tmp_path, monkeypatch):
-    args = ["--algo=embracing", "--model=mlp_100", "--tiers=weak:6", "--train_examples=60"]
-    seen = []
-    after_round(monkeypatch, 1, lambda: seen.extend((tmp_path / "records").rglob("[0-9]-*-*-*")))
-    record = f"--embracing_record_dir={tmp_path / 'records'}"
-    assert main(tmp_path / "a", *args, record) == 0
-    assert {str(path.parent) for path in seen} == {
-        scratch_folders.name_of(str(tmp_path / "records"), str(tmp_path / "a"))
-    }
-    assert [path.name for path in (tmp_path / "records").iterdir()] == ["records.lock"]
+@pytest.mark.parametrize("error", [ValueError, tf.errors.InvalidArgumentError, KeyboardInterrupt])
+def test_errors_of_the_program_are_not_faults(error):
+    assert not issubclass(error, faults.errors())

@@ -119,7 +119,7 @@ def _prepare(arguments: Sequence[str]) -> Union[int, experiment_run.Prepared]:
     return experiment_run.prepare(**settings_of(values))
 
 
-def _run(prepared: experiment_run.Prepared) -> int:
+def run(prepared: experiment_run.Prepared) -> int:
     """Train, write the results and print them; return the exit code."""
     code, stopped = 0, None
     with prepared.lock:
@@ -136,4 +136,4 @@ def _run(prepared: experiment_run.Prepared) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Run what the flags ask for; return the exit code."""
-    return command_line.train(lambda: _prepare(arguments), _run)
+    return command_line.train(lambda: _prepare(arguments), run)

@@ -66,13 +66,18 @@ def create_model(
     )
 
 
+def architecture_of(name: str) -> models.Architecture:
+    """Return the declaration of a model; raise a ValueError if there is none of this name."""
+    if name not in models.ARCHITECTURES:
+        raise ValueError(f"model must be one of {sorted(models.NAMES)}. Received: model={name!r}")
+    return models.ARCHITECTURES[name]
+
+
 def check_model_fits(name: str, data: tasks.Inputs) -> None:
     """Raise a ValueError if there is no such model, or it does not take the data's examples."""
     is_token = np.issubdtype(data.x_dtype, np.signedinteger)
     kind = "token" if is_token else "image" if len(data.input_shape) == 3 else "feature"
-    if name not in models.ARCHITECTURES:
-        raise ValueError(f"model must be one of {list(models.NAMES)}. Received: model={name!r}")
-    if kind not in models.ARCHITECTURES[name].inputs:
+    if kind not in architecture_of(name).inputs:
         raise ValueError(
             f"model must take {kind} inputs of shape {tuple(data.input_shape)}. "
             f"Received: model={name!r}"

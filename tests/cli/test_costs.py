@@ -1,0 +1,64 @@
+"""The command that prints costs."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tff_partial.cli import costs as costs_command
+
+
+def test_table_of_a_model_beside_the_papers(capsys):
+    assert costs_command.main(["--model=fedpmt_fcnn", "--batch_size=12", "--tiers=strong,2"]) == 0
+    out = capsys.readouterr().out
+    assert "15,301,360   1.00  15,305,968         1.00  -4,608" in out
+    assert out.count("equal") == 3
+    assert costs_command.main(["--model=femnist_cnn", "--tiers=moderate"]) == 0
+    assert "6,551,614 / 2,110 / 0.99 equal" in capsys.readouterr().out
+
+
+def test_json_for_another_task(capsys):
+    assert costs_command.main(["--model=mlp_100", "--task=cifar100", "--tiers=0.5", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["input_shape"], found["num_classes"]) == ([32, 32, 3], 100)
+    styles = [(row["style"], row["tier"]) for row in found["rows"]]
+    assert styles == [
+        *((style, "0.5") for style in ("embracing", "fedpmt", "prefix", "channel")),
+        ("width", "0.45"),
+        ("width", "0.2"),
+    ]
+    assert found["fedpmt_table_2"] == []
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--model=resnet"], "model must be one of .* Received: model='resnet'"),
+        (["--task=cifar"], "task must be one of .* Received: task='cifar'"),
+        (["--batch_size=0"], "batch_size must be a positive integer. Received: batch_size='0'"),
+        (["--num_classes=x"], "num_classes must be a positive integer. Received: num_classes='x'"),
+        (["--num_classes=1"], "num_classes must be at least 2. Received: num_classes=1"),
+        (["--task=imdb"], "model must take token inputs .* Received: model='resnet20'"),
+        (["--model=softmax", "--tiers=1"], ".* must be at most 0 for this model. Received: 1"),
+        (["--models=softmax"], "flags must be as in --help: .* Received: --models=softmax"),
+    ],
+)
+def test_bad_input_is_one_line(args, message, capsys):
+    assert costs_command.main(args) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert re.fullmatch(f"error: {message}\n", captured.err), captured.err
+
+
+def test_the_module_is_a_command():
+    command = [sys.executable, "-W", "error", "-m", "tff_partial.costs", "--model=resnet"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch("error: model must be one of .*\n", done.stderr), done.stderr
+
+
+def test_importing_does_not_import_tensorflow():
+    code = "import sys, tff_partial.cli.costs; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

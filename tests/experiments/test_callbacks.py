@@ -1,0 +1,46 @@
+"""What watches the rounds of a run."""
+
+import gc
+
+import pytest
+import tensorflow as tf
+
+from tests import tiny
+from tests.experiments.rounds import run
+from tff_partial.core.local_training import LocalTraining
+from tff_partial.experiments import callbacks
+from tff_partial.results import metrics
+
+
+def test_tensorboard_has_what_metrics_csv_has(tmp_path):
+    from tensorboard.backend.event_processing import event_accumulator
+
+    process = tiny.build("fedavg", LocalTraining(steps=2, batch_size=4))
+    run(process, tmp_path, rounds=3, callbacks=[callbacks.TensorBoard(str(tmp_path))])
+    [path] = (tmp_path / "tensorboard").iterdir()
+    gc.collect()  # closes the writer
+    events = event_accumulator.EventAccumulator(str(path), {"tensors": 0}).Reload()
+    rows = metrics.read(str(tmp_path))
+    losses = [float(tf.make_ndarray(e.tensor_proto)) for e in events.Tensors("train_loss")]
+    assert losses == pytest.approx([row["train_loss"] for row in rows], rel=1e-6)
+
+
+def test_costs_are_columns_and_late_clients_do_not_count():
+    class Accounts:
+        def of_round(self, clients, round_num):
+            return clients[:-1], {"clients_late": 1, "round_num": round_num}
+
+    costs = callbacks.Costs(Accounts())
+    assert costs.on_cohort(7, [3, 1, 2]) == [3, 1]
+    assert costs.on_result(7, None, False) == {"clients_late": 1, "round_num": 7}
+
+
+def test_the_bar_goes_on_where_the_last_start_stopped(capsys):
+    bar = callbacks.ProgressBar(5, "title")
+    bar.on_start(3)
+    bar.on_round(4, {"train_loss": "", "test_accuracy": 0.25})
+    bar.on_round(5, {"train_loss": 1.5, "test_accuracy": ""})
+    bar.on_end()
+    shown = capsys.readouterr().err.split("\r")[-1]
+    assert shown.startswith("title: 100%")
+    assert "5/5" in shown

@@ -1,0 +1,56 @@
+"""Who takes part in a round."""
+
+import numpy as np
+
+from tests import tiny
+from tests.experiments.rounds import Data, evaluate
+from tff_partial.core.local_training import LocalTraining
+from tff_partial.experiments import loop, participation
+
+
+def test_cohorts_of_fedumf_have_few_sizes(tmp_path):
+    """Runtimes keep an executor for each."""
+    process = tiny.build("fedumf", LocalTraining(steps=1, batch_size=2), population=5)
+    sizes, original = set(), process.next
+
+    def next_fn(state, clients, records):
+        sizes.add(len(records))
+        return original(state, clients, records)
+
+    process.next = next_fn
+    options = loop.LoopOptions(rounds=12, clients_per_round=2)
+    loop.train(process, Data(5), evaluate, options, str(tmp_path))
+    assert sizes <= {2, 4}
+
+
+def test_clients_are_drawn_by_seed_and_round_without_repetition():
+    drawn = participation.sample_clients(100, 50, round_num=3, seed=1).tolist()
+    assert len({*drawn}) == 50
+    assert drawn == participation.sample_clients(100, 50, 3, 1).tolist()
+    assert drawn != participation.sample_clients(100, 50, 4, 1).tolist()
+    assert drawn != participation.sample_clients(100, 50, 3, 2).tolist()
+
+
+def test_only_participants_are_drawn():
+    process = tiny.build("fedavg", LocalTraining(steps=1, batch_size=2))
+    options = loop.LoopOptions(rounds=1, clients_per_round=2, participants=np.array([1, 4]))
+    drawing = participation.Participation(process, Data(5), options)
+    assert [sorted(drawing.cohort(round_num)) for round_num in range(5)] == [[1, 4]] * 5
+
+
+def test_active_clients_stay_for_some_rounds():
+    local = LocalTraining(steps=1, batch_size=2)
+    process = tiny.build("partial_averaging", local, population=9, active=3, rounds_active=2)
+    drawing = participation.Participation(process, Data(9), loop.LoopOptions(4, 3))
+    cohorts = [drawing.cohort(round_num) for round_num in range(4)]
+    assert cohorts[0] == cohorts[1] != cohorts[2] == cohorts[3]
+
+
+def test_without_clients_the_model_stays():
+    process = tiny.build("fedavg", LocalTraining(steps=1, batch_size=2))
+    state = process.initialize()
+    drawing = participation.Participation(process, Data(5), loop.LoopOptions(1, 2))
+    result = drawing.run(state, 0, [])
+    before, after = (tiny.flat(process.get_model_weights(s)) for s in (state, result.state))
+    assert all(np.array_equal(a, b) for a, b in zip(before, after))
+    assert result.kept == {}
