@@ -15,9 +15,8 @@ from tff_partial.runtime.in_process.steps import CLIENTS, Leaf, LeafValue, Local
 Known: TypeAlias = dict[Leaf, LeafValue]
 """The leaves whose values are known so far in a call."""
 
-
 Traced: TypeAlias = dict[Hashable, TracedFunction]
-"""By `_signature`: what a function does."""
+"""Traced functions by what they do (`_signature`)."""
 
 
 class Execution:
@@ -42,6 +41,8 @@ class Execution:
 
 
 class _TracedLevel:
+    """A level with its functions."""
+
     def __init__(self, level: Level, threads: ClientThreads, device: str, traced: Traced):
         self._level = level
         self._threads = threads
