@@ -160,8 +160,8 @@ def _columns_of_process(result: RoundResult, is_evaluated: bool) -> Row:
     has no accuracy.
     """
     wanted = (*_EVERY_ROUND, *(_EVALUATED if is_evaluated else ()))
-    found = {part: result.metrics.get(part) for part in wanted}
-    metrics = {part: dict(v) for part, v in found.items() if isinstance(v, Mapping)}
+    reported = {part: result.metrics.get(part) for part in wanted}
+    metrics = {part: dict(v) for part, v in reported.items() if isinstance(v, Mapping)}
     nobody_trained = not metrics["client_work"].get("train_examples", 1)
     for part, values in metrics.items():
         for name, value in values.items():
