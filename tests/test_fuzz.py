@@ -130,7 +130,7 @@ def place(tmp_path_factory, default_runtime):
     folder = tmp_path_factory.mktemp("fuzz")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(run_experiment, "_run", lambda prepared: prepared.lock.close() or 0)
+        patch.setattr(run_experiment, "run", lambda prepared: prepared.lock.close() or 0)
         patch.setattr(results, "versions", dict)
         patch.setattr(runner, "run_all", lambda runs, jobs: runner.Outcome())
         patch.setattr(runner, "_fetch_data", lambda plan, options: None)
