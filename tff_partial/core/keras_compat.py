@@ -86,9 +86,15 @@ def use_stateless_randomness(blocks: Sequence[Layer], seed: Variable) -> bool:
 
 
 def call(layer: Layer, x: Tensor, training: bool) -> Tensor:
-    """Call a layer, with `training` if it takes that."""
+    """Call a layer, with `training` if it takes that.
+
+    AutoGraph converts the Python of a layer that is not Keras's own, and nothing else of a graph.
+    """
+    from tensorflow.python.autograph.core import ag_ctx
+
     takes_training = "training" in inspect.signature(layer.call).parameters
-    return layer(x, training=training) if takes_training else layer(x)
+    with ag_ctx.ControlStatusCtx(ag_ctx.Status.ENABLED):
+        return layer(x, training=training) if takes_training else layer(x)
 
 
 @contextlib.contextmanager

@@ -118,7 +118,7 @@ def build_advance(setting: Setting, mean: tff.templates.AggregationProcess) -> C
         model = setting.model.instantiate()
         loop = local_training.build(model, everything(model), setting.local)
 
-        @tf.function
+        @tf.function(autograph=False)
         def run(sent: Structure, client: Structure, record: Record) -> Structure:
             average, round_num, segment = sent
             averaged, first, stop, subset = tf.unstack(tf.gather(table, segment))

@@ -51,17 +51,13 @@ def _build_client_update(create_client_fns: CreateClientFns, num_names: int) -> 
     def client_update(weights: Weights, round_num: Tensor, dataset: tf.data.Dataset) -> Outcome:
         client_fns = create_client_fns()
 
-        @tf.function
+        @tf.function(autograph=False)
         def run(weights: Weights, round_num: Tensor, record: Record) -> Outcome:
             record = client_data.in_round(record, round_num)
             if num_names or len(client_fns) > 1:
                 _check_tier(record["tier"], len(client_fns))
 
-            def call(client_fn: ClientFn) -> Outcome:
-                # Defined here, so that AutoGraph converts what it calls.
-                return client_fn(weights, record, round_num)
-
-            branches = [functools.partial(call, client_fn) for client_fn in client_fns]
+            branches = [functools.partial(fn, weights, record, round_num) for fn in client_fns]
             one = len(branches) == 1
             result, sums = branches[0]() if one else tf.switch_case(record["tier"], branches)
             return result, _by_tier(sums, record["tier"], num_names) if num_names else sums

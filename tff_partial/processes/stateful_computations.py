@@ -29,7 +29,7 @@ def build_client_update(
         built = model.instantiate()
         loop = local_training.build(built, everything(built), local, rules.pull)
 
-        @tf.function
+        @tf.function(autograph=False)
         def run(broadcast: Structure, client: Structure, record: Record) -> Structure:
             weights, sent, round_num = broadcast
             record = client_data.in_round(record, round_num)

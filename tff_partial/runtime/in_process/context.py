@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 
 from tff_partial.core.types import Computation, Structure
-from tff_partial.runtime.in_process import devices, planner, values
+from tff_partial.runtime.in_process import compiler, devices, planner, values
 from tff_partial.runtime.in_process.execution import Execution
 from tff_partial.runtime.in_process.functions import trace_lock
 from tff_partial.runtime.in_process.parallel import ClientThreads
@@ -129,7 +129,7 @@ class _Compiled:
         self._release = values.create_release(comp.type_signature.result)
         self._ingest = values.Ingest()
         with trace_lock:
-            plan = planner.make_plan(compile_to_native(comp).to_building_block())
+            plan = planner.make_plan(compiler.compile_to_native(comp))
             self._execution = Execution(plan, threads, device)
 
     def run(self, arg: Structure) -> Structure:
@@ -140,33 +140,3 @@ class _Compiled:
             cardinalities = cardinalities_utils.infer_cardinalities(arg, self._parameter_type)
             clients = cardinalities.get(tff.CLIENTS, 0)
         return self._release(iter(self._execution.run(arguments, clients)), clients)
-
-
-def compile_to_native(comp: Computation) -> Computation:
-    """Compile to TFF's native form, with TFF's test stand-ins for secure aggregation."""
-    # Without such aggregation it only traverses the computation.
-    comp = tff.backends.test.replace_secure_intrinsics_with_bodies(comp)
-    block, _ = tff.tensorflow.replace_intrinsics_with_bodies(comp.to_building_block())
-    desugared = tff.framework.ConcreteComputation(
-        computation_proto=block.proto, context_stack=tff.framework.get_context_stack()
-    )
-    return tff.backends.native.transform_to_native_form(
-        desugared, grappler_config=_compiler_config()
-    )
-
-
-def _compiler_config() -> tf.compat.v1.ConfigProto:
-    """Return what TFF's compiler lets Grappler do, except for fusing ops.
-
-    TensorFlow fuses ops when it runs. The fused op of a compiled graph refuses, on import, batch
-    normalization of channels that 4 does not divide.
-    """
-    config = tf.compat.v1.ConfigProto()
-    options = config.graph_options.rewrite_options
-    options.memory_optimization = options.AGGRESSIVE
-    options.constant_folding = options.AGGRESSIVE
-    options.arithmetic_optimization = options.OFF
-    options.loop_optimization = options.AGGRESSIVE
-    options.function_optimization = options.AGGRESSIVE
-    options.remapping = options.OFF
-    return config
