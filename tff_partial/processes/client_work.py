@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Callable
+from typing import Callable, Optional
 
 from tff_partial.core import client_data, local_training
 from tff_partial.core.lazy import tf, tff
@@ -18,18 +18,24 @@ from tff_partial.core.types import ClientResult, Federated, Metrics, Record, Ten
 Outcome = tuple[ClientResult, Metrics]
 # (The server's weights, the record, the round's number) -> what comes of a client's round.
 ClientFn = Callable[[Weights, Record, Tensor], Outcome]
-# Called in the graph of a client; returns a function for each tier.
-CreateClientFns = Callable[[], Sequence[ClientFn]]
+# Called in the graph of a client with the tiers, by their positions; returns a function for each.
+CreateClientFns = Callable[[Sequence[int]], Sequence[ClientFn]]
 
 
 def build(
-    model: ModelSpec, create_client_fns: CreateClientFns, tier_names: Sequence[str] = ()
+    model: ModelSpec,
+    create_client_fns: CreateClientFns,
+    num_tiers: int,
+    tier_names: Sequence[str] = (),
+    only: Optional[int] = None,
 ) -> tff.learning.templates.ClientWorkProcess:
     """Return the client work, whose state is the number of the round.
 
-    If `tier_names` are given, the training accuracy of each tier is reported.
+    If `tier_names` are given, the training accuracy of each tier is reported. If `only` is given,
+    clients are taken to be of this tier, and those of others are not traced.
     """
-    client_update = _build_client_update(create_client_fns, len(tier_names))
+    tiers = range(num_tiers) if only is None else [only]
+    client_update = _build_client_update(create_client_fns, tiers, num_tiers, len(tier_names))
     initialize = tff.federated_computation(lambda: tff.federated_value(0, tff.SERVER))
 
     @tff.federated_computation(
@@ -46,17 +52,18 @@ def build(
     return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
 
 
-def _build_client_update(create_client_fns: CreateClientFns, num_names: int) -> tff.Computation:
+def _build_client_update(
+    create_client_fns: CreateClientFns, tiers: Sequence[int], num_tiers: int, num_names: int
+) -> tff.Computation:
     @tff.tensorflow.computation
     def client_update(weights: Weights, round_num: Tensor, dataset: tf.data.Dataset) -> Outcome:
-        client_fns = create_client_fns()
+        client_fns = create_client_fns(tiers)
 
         @tf.function(autograph=False)
         def run(weights: Weights, round_num: Tensor, record: Record) -> Outcome:
             record = client_data.in_round(record, round_num)
-            if num_names or len(client_fns) > 1:
-                _check_tier(record["tier"], len(client_fns))
-
+            if num_names or num_tiers > 1:
+                _check_tier(record["tier"], num_tiers)
             branches = [functools.partial(fn, weights, record, round_num) for fn in client_fns]
             one = len(branches) == 1
             result, sums = branches[0]() if one else tf.switch_case(record["tier"], branches)
