@@ -136,7 +136,7 @@ def compose(
         return process
     return tff.learning.templates.LearningProcess(
         process.initialize,
-        tiered.create(process.next, lambda tier: composed(work(only=tier)).next),
+        tiered.create(process.next, lambda tier: composed(work(only=tier)).next, num_tiers),
         process.get_model_weights,
         process.set_model_weights,
         get_hparams_fn=process.get_hparams,
