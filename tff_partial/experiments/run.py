@@ -24,7 +24,7 @@ from tff_partial.core.fields import Value
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array
 from tff_partial.costs.rounds import Accounts
-from tff_partial.experiments import callbacks, components, config, flags, loop
+from tff_partial.experiments import callbacks, components, config, flags, loop, trace_cache
 from tff_partial.experiments.bundled import tasks
 from tff_partial.experiments.config import Experiment
 from tff_partial.experiments.divergence import DivergedError
@@ -162,7 +162,13 @@ def _train(prepared: Prepared, experiment: Experiment) -> None:
         model, data.test_x, data.test_y, calibration=calibration, calibration_batch=batch
     )
     weights = loop.train(
-        components.create_process(experiment, model, data, prepared.execution.several_workers),
+        components.create_process(
+            experiment,
+            model,
+            data,
+            prepared.execution.several_workers,
+            trace_cache.create(prepared.execution.trace_cache, experiment, data),
+        ),
         data,
         evaluate,
         options,

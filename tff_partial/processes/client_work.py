@@ -7,7 +7,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Callable, Optional
 
-from tff_partial.core import client_data, local_training
+import numpy as np
+
+from tff_partial.core import client_data, local_training, tracing
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Model, ModelSpec
@@ -28,14 +30,21 @@ def build(
     num_tiers: int,
     tier_names: Sequence[str] = (),
     only: Optional[int] = None,
+    store: Optional[tracing.Store] = None,
 ) -> tff.learning.templates.ClientWorkProcess:
     """Return the client work, whose state is the number of the round.
 
     If `tier_names` are given, the training accuracy of each tier is reported. If `only` is given,
-    clients are taken to be of this tier, and those of others are not traced.
+    clients are taken to be of this tier, and those of others are not traced. `store` keeps what is
+    traced.
     """
     tiers = range(num_tiers) if only is None else [only]
-    client_update = _build_client_update(create_client_fns, tiers, num_tiers, len(tier_names))
+    client_update = tracing.computation(
+        f"client_update of tiers {[*tiers]}",
+        _client_update(create_client_fns, tiers, num_tiers, len(tier_names)),
+        tff.to_type((model.weights_type, np.int32, model.data_type)),
+        store,
+    )
     initialize = tff.federated_computation(lambda: tff.federated_value(0, tff.SERVER))
 
     @tff.federated_computation(
@@ -52,10 +61,11 @@ def build(
     return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
 
 
-def _build_client_update(
+def _client_update(
     create_client_fns: CreateClientFns, tiers: Sequence[int], num_tiers: int, num_names: int
-) -> tff.Computation:
-    @tff.tensorflow.computation
+) -> Callable[..., Outcome]:
+    """Return what is traced: (weights, round, data) -> what comes of a client's round."""
+
     def client_update(weights: Weights, round_num: Tensor, dataset: tf.data.Dataset) -> Outcome:
         client_fns = create_client_fns(tiers)
 

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Sequence
 from typing import Callable, ClassVar, Optional
 
-from tff_partial.core import aggregation, checks
+from tff_partial.core import aggregation, checks, tracing
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Model, ModelSpec
@@ -111,13 +111,18 @@ def compose(
     aggregator: Optional[tff.aggregators.WeightedAggregationFactory] = None,
     tier_names: Sequence[str] = (),
     finalizer: Optional[FinalizerProcess] = None,
+    is_kept: bool = True,
 ) -> LearningProcess:
     """Return the process from what clients of each tier do, as `client_work.build` takes it.
 
     A `finalizer` is what the server does with the mean in place of adding it. With several tiers,
-    `next` is traced tier by tier where the runtime can do that (`tiered`).
+    `next` is traced tier by tier where the runtime can do that (`tiered`). What clients do may be
+    kept (`tracing`) if `is_kept`: it must be determined by the settings of the run then.
     """
-    work = functools.partial(client_work.build, model, create_client_fns, num_tiers, tier_names)
+    store = tracing.installed() if is_kept else None
+    work = functools.partial(
+        client_work.build, model, create_client_fns, num_tiers, tier_names, store=store
+    )
     first = work(only=0)
     result = first.next.type_signature.result.result.member
     factory = aggregator or aggregation.ContributorMean()

@@ -131,6 +131,7 @@ def build(
         len(small),
         tier_names=params.tier_names,
         finalizer=finalizer,
+        is_kept=distill is None,  # the examples are in the graph
     )
 
 
