@@ -93,7 +93,7 @@ def build_learning_process(
     check_mean(weighting, server_learning_rate)
 
     def create_client_fns() -> list[ClientFn]:
-        built = model.instantiate()
+        built = model.instantiate(local.precision)
         return [train_part(built, part_fn(built), local, pull, weighting) for part_fn in part_fns]
 
     return compose(model, create_client_fns, server_learning_rate, aggregator, tier_names)

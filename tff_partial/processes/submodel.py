@@ -111,14 +111,19 @@ def build(
 
     def create_client_fns() -> list[learning.ClientFn]:
         rule = create_rule(channels)
-        built = [submodel.spec.instantiate() for submodel in small]
+        built = [submodel.spec.instantiate(params.local.precision) for submodel in small]
 
         def client_fn(tier: int) -> learning.ClientFn:
             part = create_part(built, tier)
             part = _masked(part, channels.classes) if masked else part
             return _client_fn(channels, rule, small[tier], built[tier], part, params, by_class)
 
-        return [_with_logits(client_fn(i), model, distill) for i, model in enumerate(built)]
+        if distill is None:
+            return [client_fn(tier) for tier in range(len(built))]
+        is_exact = params.local.precision == "float32"
+        exact = built if is_exact else [submodel.spec.instantiate() for submodel in small]
+        models = enumerate(zip(built, exact))
+        return [_with_logits(client_fn(i), *both, distill) for i, both in models]
 
     finalizer = distill and distillation.build_finalizer(model, distill, channels.classes)
     return learning.compose(
@@ -163,15 +168,18 @@ def _client_fn(
 
 
 def _with_logits(
-    client_fn: learning.ClientFn, model: Model, distill: Optional[distillation.Distillation]
+    client_fn: learning.ClientFn, trained: Model, exact: Model, distill: distillation.Distillation
 ) -> learning.ClientFn:
-    """Let the client send the logits of its trained model on the server's examples as well."""
-    if distill is None:
-        return client_fn
-    logits = distillation.build_logits(model, distill.examples)
+    """Let the client send the logits of its trained model on the server's examples as well.
+
+    They are computed in float32, by `exact`, which is `trained` unless that is of another type.
+    """
+    logits = distillation.build_logits(exact, distill.examples)
 
     def run(weights: Weights, record: Record, round_num: Tensor) -> tuple[Structure, Metrics]:
         result, sums = client_fn(weights, record, round_num)
+        if exact is not trained:
+            exact.assign(trained.weights)
         weight = client_work.client_weight(record, "uniform")
         return tff.learning.templates.ClientResult(
             update=collections.OrderedDict(weights=result.update, logits=logits()),
