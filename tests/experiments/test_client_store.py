@@ -114,7 +114,8 @@ def test_bfloat16_takes_half_the_space_in_memory_and_on_disk(tmp_path):
     value = {"w": rng.normal(size=[50, 40]).astype(np.float32), "s": np.float32(0.1), "t": 65537}
     store = client_store.ClientStates(str(tmp_path), initial, precision="bfloat16")
     store.put({1: collections.OrderedDict(value)}, done=1)
-    assert store._cache[1][0].nbytes == value["w"].nbytes // 2
+    kept = sum(array.nbytes for array in store._cache[1])
+    assert kept < 0.51 * value["w"].nbytes
     listed = checkpoint(store)
     assert listed[0, 2] < 0.6 * value["w"].nbytes
     again = client_store.ClientStates(str(tmp_path), initial, precision="bfloat16")

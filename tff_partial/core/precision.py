@@ -14,8 +14,8 @@ from tff_partial.core.types import Structure, Tensor
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 RECORD_PRECISIONS = ("float32", "bfloat16")
-# As in Keras.
-_FIRST_SCALE, _STEPS_TO_GROW = 2.0**15, 2000
+# The first scale is less than Keras's 2^15: a client has few steps, and should not skip some.
+_FIRST_SCALE, _STEPS_TO_GROW = 2.0**10, 2000
 
 
 def cast(structure: Structure, dtype: str) -> Structure:
@@ -28,7 +28,7 @@ def cast(structure: Structure, dtype: str) -> Structure:
 class LossScale:
     """Dynamic loss scaling: float16 holds gradients of a scaled loss that else were 0.
 
-    scale <- 2^15                             (when a client starts to train)
+    scale <- 2^10                             (when a client starts to train)
     for each local step:
         g <- gradient of scale * loss, / scale
         if all of g is finite: make the step  (after 2,000 such steps in a row: scale <- 2 * scale)
