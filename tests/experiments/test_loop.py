@@ -102,6 +102,19 @@ def test_a_column_has_one_source(tmp_path):
         train(tiny.build("fedavg", LOCAL), tmp_path, [Same()])
 
 
+def test_a_run_in_bfloat16_resumes_bit_for_bit(tmp_path):
+    local = LocalTraining(steps=2, batch_size=4, precision="bfloat16", record_precision="bfloat16")
+    process = tiny.build("scaffold", local, population=5)
+    whole = run(process, tmp_path / "whole")
+    run(process, tmp_path / "stopped", rounds=3)
+    assert equal(run(process, tmp_path / "stopped"), whole)
+    assert without_seconds(tmp_path / "stopped") == without_seconds(tmp_path / "whole")
+    states = [*(tmp_path / "whole").rglob("client_states/0/*.npz")]
+    assert states
+    kinds = {a.dtype.name for path in states for a in np.load(path).values() if a.ndim}
+    assert kinds == {"uint16"}
+
+
 @pytest.mark.parametrize("name", ["fedavg", "scaffold"])
 def test_training_runs_inside_an_event_loop_as_in_a_notebook(name, tmp_path):
     local = LocalTraining(steps=2, batch_size=4)

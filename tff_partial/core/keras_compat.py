@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Callable
 
 from tff_partial.core.lazy import tf
-from tff_partial.core.types import Layer, Structure, Tensor, Variable
+from tff_partial.core.types import KerasModel, Layer, Structure, Tensor, Variable
 
 
 @contextlib.contextmanager
@@ -54,6 +54,35 @@ class _Seeds(random.Random):
 
     def randint(self, a: float, b: float) -> int:
         return super().randint(int(a), int(b))
+
+
+@contextlib.contextmanager
+def computing_in(precision: str) -> Iterator[None]:
+    """Make layers that compute in this type and keep their variables in float32."""
+    from keras.src.mixed_precision import policy
+
+    if precision == "float32":
+        yield
+        return
+    with policy.policy_scope(f"mixed_{precision}"):
+        yield
+
+
+def keep_input_types(layers: Sequence[Layer]) -> None:
+    """Make models among the layers take inputs in the short type that these have.
+
+    Else each casts its input to float32, and its first layer casts it back.
+    """
+    from keras.src.engine import functional
+
+    def conform(model: KerasModel, tensor: Tensor, ref_input: Tensor) -> Tensor:
+        if tensor.dtype.is_floating and ref_input.dtype.is_floating:
+            ref_input = tf.TensorSpec(ref_input.shape, tensor.dtype)
+        return type(model)._conform_to_reference_input(model, tensor, ref_input)
+
+    for model in layers:
+        if isinstance(model, functional.Functional):
+            model._conform_to_reference_input = functools.partial(conform, model)
 
 
 @contextlib.contextmanager

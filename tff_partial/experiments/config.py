@@ -217,6 +217,8 @@ def create_params(experiment: Experiment, data: Optional[ClientArrays] = None) -
         weight_decay=settings.weight_decay,
         weight_decay_on=settings.weight_decay_on,
         clip_norm=settings.clip_norm,
+        precision=settings.precision,
+        record_precision=settings.record_precision,
     )
     known: dict[str, object] = {
         "tiers": tiers_of(experiment),

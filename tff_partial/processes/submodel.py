@@ -115,14 +115,19 @@ def build(
 
     def create_client_fns(tiers: Sequence[int]) -> list[learning.ClientFn]:
         rule = create_rule(channels)
-        model_of = functools.cache(lambda tier: small[tier].spec.instantiate())
+        precision = params.local.precision
+        model_of = functools.cache(lambda tier: small[tier].spec.instantiate(precision))
 
         def client_fn(tier: int) -> learning.ClientFn:
             part = create_part(model_of, tier)
             part = _masked(part, channels.classes) if masked else part
             return _client_fn(channels, rule, small[tier], model_of(tier), part, params, by_class)
 
-        return [_with_logits(client_fn(tier), model_of(tier), distill) for tier in tiers]
+        if distill is None:
+            return [client_fn(tier) for tier in tiers]
+        is_exact = precision == "float32"
+        exact_of = model_of if is_exact else lambda tier: small[tier].spec.instantiate()
+        return [_with_logits(client_fn(t), model_of(t), exact_of(t), distill) for t in tiers]
 
     finalizer = distill and distillation.build_finalizer(model, distill, channels.classes)
     return learning.compose(
@@ -172,15 +177,18 @@ def _client_fn(
 
 
 def _with_logits(
-    client_fn: learning.ClientFn, model: Model, distill: Optional[distillation.Distillation]
+    client_fn: learning.ClientFn, trained: Model, exact: Model, distill: distillation.Distillation
 ) -> learning.ClientFn:
-    """Let the client send the logits of its trained model on the server's examples as well."""
-    if distill is None:
-        return client_fn
-    logits = distillation.build_logits(model, distill.examples)
+    """Let the client send the logits of its trained model on the server's examples as well.
+
+    They are computed in float32, by `exact`, which is `trained` unless that is of another type.
+    """
+    logits = distillation.build_logits(exact, distill.examples)
 
     def run(weights: Weights, record: Record, round_num: Tensor) -> tuple[Structure, Metrics]:
         result, sums = client_fn(weights, record, round_num)
+        if exact is not trained:
+            exact.assign(trained.weights)
         weight = client_work.client_weight(record, "uniform")
         return tff.learning.templates.ClientResult(
             update=collections.OrderedDict(weights=result.update, logits=logits()),

@@ -11,11 +11,16 @@ from tff_partial import tiers
 from tff_partial.results import checks, metrics, text_files
 from tff_partial.results import summary as summaries
 from tff_partial.results.checks import Json
-from tff_partial.results.schema import Config, Fields, KnownSettings, MetricsRow, Published
+from tff_partial.results.schema import (
+    OLD_SETTINGS,
+    Config,
+    Fields,
+    KnownSettings,
+    MetricsRow,
+    Published,
+)
 
 NOT_REAL = "not the real set"
-# Settings that older runs lack, as they were then.
-_OLD_SETTINGS = {"weight_decay_on": "kernels"}
 
 
 class ReportError(ValueError):
@@ -45,7 +50,7 @@ class Run:
     @property
     def settings(self) -> Fields:
         settings = self.config.settings
-        old = {k: v for k, v in _OLD_SETTINGS.items() if settings and k not in settings}
+        old = {k: v for k, v in OLD_SETTINGS.items() if settings and k not in settings}
         return {**settings, **old}
 
     @property
