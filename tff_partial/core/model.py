@@ -15,7 +15,7 @@ from typing import Callable, Optional
 
 import numpy as np
 
-from tff_partial.core import keras_compat, model_checks, normalization, objectives
+from tff_partial.core import keras_compat, keras_shapes, model_checks, normalization, objectives
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.types import KerasModel, Layer, Structure, Tensor, TffType, Variable, Weights
 
@@ -98,7 +98,11 @@ class ModelSpec:
     def instantiate(self) -> Model:
         """Build the model with variables of its own, initial values determined by `seed`."""
         with keras_compat.tf2_behavior(), keras_compat.seeded(self.seed):
-            return Model(self, self.create_keras())
+            with keras_shapes.computed():
+                keras_model = self.create_keras()
+            model = Model(self, keras_model)
+        vars(self).setdefault("_variables", _described(model))
+        return model
 
     @functools.cached_property
     def weights_type(self) -> TffType:
