@@ -78,6 +78,8 @@ class Settings:
         1/4, 1/2:0.2,1/16:0.8 or feddse, in place of tiers.
       target_accuracy: Report the rounds to this test accuracy; 0: none.
       eval_every: Rounds between evaluations.
+      eval_examples: Test this many random examples in rounds before the last, which tests all; all
+        by default.
       train_examples: Deal out this many random training examples; all by default.
       source: Where in which paper these numbers stand, and which of them do not.
     """
@@ -103,6 +105,7 @@ class Settings:
     capacities: str = ""
     target_accuracy: Optional[float] = None
     eval_every: int = 1
+    eval_examples: Optional[int] = None
     train_examples: Optional[int] = None
     source: str = ""
 
@@ -118,6 +121,8 @@ class Settings:
         _require(self.weight_decay >= 0, "weight_decay", "not be negative", self.weight_decay)
         known = self.weight_decay_on in ("kernels", "all")
         _require(known, "weight_decay_on", "be kernels or all", self.weight_decay_on)
+        tested = self.eval_examples
+        _require(tested is None or tested >= 1, "eval_examples", "be at least 1", tested)
         clip = self.clip_norm
         _require(clip is None or clip > 0, "clip_norm", "be positive", clip)
         target = self.target_accuracy

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
 import tempfile
@@ -148,7 +149,32 @@ def _train(prepared: Prepared, experiment: Experiment) -> None:
         callbacks.TensorBoard(prepared.folder),
         callbacks.ProgressBar(settings.rounds),
     ]
-    options = loop.LoopOptions(
+    batch = settings.batch_size
+    evaluate = evaluation.build(
+        model, data.test_x, data.test_y, calibration=calibration, calibration_batch=batch
+    )
+    sample = evaluation.draw_sample(len(data.test_y), settings.eval_examples, experiment.seed)
+    store = trace_cache.create(prepared.execution.trace_cache, experiment, data)
+    several = prepared.execution.several_workers
+    weights = loop.train(
+        components.create_process(experiment, model, data, several, store),
+        data,
+        evaluate,
+        _loop_options(prepared, experiment),
+        prepared.folder,
+        watching,
+        config.tier_of(experiment),
+        None if sample is None else functools.partial(evaluate, examples=sample),
+    )
+    if calibration is not None:
+        weights = evaluation.calibrated(model, weights, calibration, batch)
+    values = [*weights.trainable, *weights.non_trainable]
+    results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
+
+
+def _loop_options(prepared: Prepared, experiment: Experiment) -> loop.LoopOptions:
+    settings = experiment.settings
+    return loop.LoopOptions(
         settings.rounds,
         settings.clients_per_round,
         experiment.seed,
@@ -157,29 +183,6 @@ def _train(prepared: Prepared, experiment: Experiment) -> None:
         config.participants(experiment),
         prepared.execution.cache,
     )
-    batch = settings.batch_size
-    evaluate = evaluation.build(
-        model, data.test_x, data.test_y, calibration=calibration, calibration_batch=batch
-    )
-    weights = loop.train(
-        components.create_process(
-            experiment,
-            model,
-            data,
-            prepared.execution.several_workers,
-            trace_cache.create(prepared.execution.trace_cache, experiment, data),
-        ),
-        data,
-        evaluate,
-        options,
-        prepared.folder,
-        watching,
-        config.tier_of(experiment),
-    )
-    if calibration is not None:
-        weights = evaluation.calibrated(model, weights, calibration, batch)
-    values = [*weights.trainable, *weights.non_trainable]
-    results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
 
 
 def finish(prepared: Prepared, stopped: Optional[Exception] = None) -> Result:

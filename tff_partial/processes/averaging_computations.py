@@ -115,7 +115,7 @@ def build_advance(setting: Setting, mean: tff.templates.AggregationProcess) -> C
 
     @tff.tensorflow.computation
     def advance_client(sent: Structure, client: Structure, dataset: Structure) -> Structure:
-        model = setting.model.instantiate(setting.local.precision)
+        model = setting.model.instantiate(setting.local.precision, initial=False)
         loop = local_training.build(model, everything(model), setting.local)
 
         @tf.function(autograph=False)

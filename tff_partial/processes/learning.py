@@ -94,7 +94,7 @@ def build_learning_process(
     check_mean(weighting, server_learning_rate)
 
     def create_client_fns(tiers: Sequence[int]) -> list[ClientFn]:
-        built = model.instantiate(local.precision)
+        built = model.instantiate(local.precision, initial=False)
         parts_of_tiers = [part_fns[tier](built) for tier in tiers]
         return [train_part(built, part, local, pull, weighting) for part in parts_of_tiers]
 

@@ -26,7 +26,7 @@ def build_client_update(
 
     @tff.tensorflow.computation
     def client_update(broadcast: Structure, client: Structure, dataset: Structure) -> Structure:
-        built = model.instantiate(local.precision)
+        built = model.instantiate(local.precision, initial=False)
         loop = local_training.build(built, everything(built), local, rules.pull)
 
         @tf.function(autograph=False)

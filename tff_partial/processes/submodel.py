@@ -116,7 +116,9 @@ def build(
     def create_client_fns(tiers: Sequence[int]) -> list[learning.ClientFn]:
         rule = create_rule(channels)
         precision = params.local.precision
-        model_of = functools.cache(lambda tier: small[tier].spec.instantiate(precision))
+        model_of = functools.cache(
+            lambda tier: small[tier].spec.instantiate(precision, initial=False)
+        )
 
         def client_fn(tier: int) -> learning.ClientFn:
             part = create_part(model_of, tier)

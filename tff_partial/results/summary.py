@@ -19,6 +19,9 @@ def summarize(
 ) -> dict[str, Json]:
     """Return the summary of a run.
 
+    Final and best accuracy are those of rounds that were tested on all examples. The target may
+    have been reached on a sample; then the sample's size and best accuracy are there too.
+
     Args:
       settings: Those of config.json; `average_capacity` may be added.
       data: What the data are.
@@ -38,11 +41,21 @@ def summarize(
         "best_test_accuracy": max(accuracies, default=None),
         "target_accuracy": target,
         "rounds_to_target": metrics.rounds_to(rows, target),
+        **_sampled(rows),
         "seconds_per_round_median": (
             statistics.median(row["seconds"] for row in rows) if rows else None
         ),
         **({"diverged_at_round": diverged_at_round} if diverged_at_round else {}),
     }
+
+
+def _sampled(rows: Sequence[MetricsRow]) -> dict[str, Json]:
+    """Return the size of the sample that rounds were tested on, and the best accuracy there."""
+    examples = metrics.sample_size(rows)
+    if examples is None:
+        return {}
+    best = max(metrics.values(rows, metrics.SAMPLED_ACCURACY))
+    return {"sampled_test_examples": examples, "best_sampled_test_accuracy": best}
 
 
 def _tiers(settings: Fields, rows: Sequence[MetricsRow]) -> dict[str, Json]:
