@@ -116,9 +116,10 @@ def build(
     def create_client_fns(tiers: Sequence[int]) -> list[learning.ClientFn]:
         rule = create_rule(channels)
         precision = params.local.precision
-        model_of = functools.cache(
-            lambda tier: small[tier].spec.instantiate(precision, initial=False)
-        )
+
+        @functools.cache
+        def model_of(tier: int) -> Model:
+            return small[tier].spec.instantiate(precision, initial=False)
 
         def client_fn(tier: int) -> learning.ClientFn:
             part = create_part(model_of, tier)
@@ -128,8 +129,10 @@ def build(
         if distill is None:
             return [client_fn(tier) for tier in tiers]
         is_exact = precision == "float32"
-        exact_of = model_of if is_exact else lambda tier: small[tier].spec.instantiate()
-        return [_with_logits(client_fn(t), model_of(t), exact_of(t), distill) for t in tiers]
+        exact = [model_of(t) if is_exact else small[t].spec.instantiate() for t in tiers]
+        return [
+            _with_logits(client_fn(t), model_of(t), each, distill) for t, each in zip(tiers, exact)
+        ]
 
     finalizer = distill and distillation.build_finalizer(model, distill, channels.classes)
     return learning.compose(
