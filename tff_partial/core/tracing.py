@@ -16,7 +16,7 @@ from typing import Callable, Optional
 from typing_extensions import Protocol
 
 from tff_partial.core.lazy import tff
-from tff_partial.core.types import Computation, Structure, TffType
+from tff_partial.core.types import Computation, PolymorphicComputation, Structure, TffType
 
 
 class Store(Protocol):
@@ -48,25 +48,36 @@ def installed() -> Optional[Store]:
 
 
 def computation(
-    name: str, fn: Callable[..., Structure], argument_type: TffType, store: Optional[Store]
-) -> Computation:
-    """Return `tff.tensorflow.computation(fn)` for an argument, from the store if it is there.
+    name: str, store: Optional[Store]
+) -> Callable[[Callable[..., Structure]], PolymorphicComputation]:
+    """Decorate as `tff.tensorflow.computation` does; take what is traced from the store.
 
     Args:
-      name: What tells it from others that are built with the same settings.
-      fn: What is traced.
-      argument_type: A struct of the types of its arguments.
+      name: What tells the computation from others that are built with the same settings.
       store: What `installed` returned when the process was built.
     """
-    name = f"{name} {argument_type}"
-    kept = store.get(name) if store else None
-    if kept is not None:
-        return _unpacked(kept)
-    traced = tff.tensorflow.computation(fn).fn_for_argument_type(argument_type)
-    packed = _packed(traced) if store else None
-    if store and packed is not None:
-        store.put(name, packed)
-    return traced
+
+    def decorate(fn: Callable[..., Structure]) -> PolymorphicComputation:
+        from tensorflow_federated.python.core.impl.computation import polymorphic_computation
+
+        polymorphic = tff.tensorflow.computation(fn)
+        if store is None:
+            return polymorphic
+
+        def concrete(argument_type: TffType, unpack: Optional[bool]) -> Computation:
+            key = f"{name}, unpack={unpack}: {argument_type}"
+            kept = store.get(key)
+            if kept is not None:
+                return _unpacked(kept)
+            traced = polymorphic.fn_for_argument_type(argument_type, unpack)
+            packed = _packed(traced)
+            if packed is not None:
+                store.put(key, packed)
+            return traced
+
+        return polymorphic_computation.PolymorphicComputation(concrete)
+
+    return decorate
 
 
 def _containers() -> dict[str, type]:

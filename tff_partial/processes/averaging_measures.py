@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 import numpy as np
 
-from tff_partial.core import loops
+from tff_partial.core import loops, tracing
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model
 from tff_partial.core.types import Computation, Federated, Record, Structure, Tensor, Weights
@@ -44,9 +44,9 @@ def build_losses(setting: Setting) -> Computation:
     Of clients that are to be measured; others cost nothing.
     """
 
-    @tff.tensorflow.computation
+    @tracing.computation("client_losses", tracing.installed())
     def client_losses(weights: Weights, client: Structure, dataset: Structure) -> Structure:
-        model = setting.model.instantiate()
+        model = setting.model.instantiate(initial=False)
 
         @tf.function(autograph=False)
         def run(weights: Weights, client: Structure, record: Record) -> Structure:

@@ -7,8 +7,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Callable, Optional
 
-import numpy as np
-
 from tff_partial.core import client_data, local_training, tracing
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining
@@ -39,11 +37,8 @@ def build(
     traced.
     """
     tiers = range(num_tiers) if only is None else [only]
-    client_update = tracing.computation(
-        f"client_update of tiers {[*tiers]}",
-        _client_update(create_client_fns, tiers, num_tiers, len(tier_names)),
-        tff.to_type((model.weights_type, np.int32, model.data_type)),
-        store,
+    client_update = tracing.computation(f"client_update of tiers {[*tiers]}", store)(
+        _client_update(create_client_fns, tiers, num_tiers, len(tier_names))
     )
     initialize = tff.federated_computation(lambda: tff.federated_value(0, tff.SERVER))
 

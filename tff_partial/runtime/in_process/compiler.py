@@ -15,12 +15,13 @@ from tensorflow_federated.python.core.backends.test import compiler as stand_ins
 from tensorflow_federated.python.core.environments.tensorflow_backend import (
     compiled_computation_transformations as graphs,
 )
-from tensorflow_federated.python.core.impl.compiler.building_blocks import (
-    ComputationBuildingBlock as Block,
-)
+from tensorflow_federated.python.core.impl.compiler import building_blocks, transformation_utils
 from tensorflow_federated.python.core.impl.types import type_serialization
+from typing_extensions import TypeAlias
 
 from tff_partial.core.types import Computation, TffType
+
+Block: TypeAlias = building_blocks.ComputationBuildingBlock
 
 
 def compile_to_native(comp: Computation) -> Block:
@@ -30,8 +31,18 @@ def compile_to_native(comp: Computation) -> Block:
         block, _ = stand_ins._replace_secure_intrinsics_with_insecure_bodies(block)
         block, _ = tff.tensorflow.replace_intrinsics_with_bodies(block)
         block = tff.framework.to_call_dominant(block)
-        block, _ = graphs.optimize_tensorflow_graphs(block, _inlining())
+        block, _ = transformation_utils.transform_postorder(block, _inlined)
     return block
+
+
+def _inlined(block: Block) -> tuple[Block, bool]:
+    """Inline the functions of a graph that has some."""
+    if not isinstance(block, building_blocks.CompiledComputation):
+        return block, False
+    graph_def = tf.compat.v1.GraphDef()
+    if not block.proto.tensorflow.graph_def.Unpack(graph_def) or not graph_def.library.function:
+        return block, False
+    return graphs.optimize_tensorflow_comp(block, _inlining()), True
 
 
 def _inlining() -> tf.compat.v1.ConfigProto:
