@@ -75,7 +75,8 @@ def computation(
                 store.put(key, packed)
             return traced
 
-        return polymorphic_computation.PolymorphicComputation(concrete)
+        infer_type = polymorphic._infer_type_fn
+        return polymorphic_computation.PolymorphicComputation(concrete, infer_type)
 
     return decorate
 
