@@ -30,6 +30,11 @@ def diverge(process, folder, test=evaluate, **others):
     return caught.value
 
 
+@pytest.mark.parametrize("name", ["train_loss", "test_loss", "sampled_test_loss_all_clients"])
+def test_every_loss_counts(name):
+    assert divergence.find((), {}, {name: float("inf"), "test_accuracy": ""}) == f"{name}=inf"
+
+
 @pytest.mark.parametrize(
     ("name", "params"), [("fedavg", {}), ("scaffold", {}), ("periodic_averaging", {"active": 2})]
 )

@@ -94,10 +94,13 @@ def _figure(metric: Metric, runs: Sequence[Run]) -> str:
 
     if not runs:
         return "-"
+    settings = runs[0].experiment.settings
+    sample = settings.eval_examples if metric.has_target else None
+    note = "" if sample is None else f" (on {sample:,} test examples)"
     targets = [each.target for each in runs[0].row.paper.targets]
     if not targets:
-        return spread(runs[0].experiment.settings.target_accuracy)
-    return ", ".join(f"{100 * target:g} %: {spread(target)}" for target in targets)
+        return spread(settings.target_accuracy) + note
+    return ", ".join(f"{100 * target:g} %: {spread(target)}" for target in targets) + note
 
 
 def _spread(values: Sequence[Optional[float]]) -> str:

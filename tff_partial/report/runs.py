@@ -128,6 +128,12 @@ class Row:
     def is_real(self) -> bool:
         return all(run.is_real for run in self.runs if run.data)
 
+    @property
+    def sample_note(self) -> str:
+        """What to add to rounds to a target if they were tested on a sample; else empty."""
+        sizes = {metrics.sample_size(run.rows) for run in self.counted} - {None}
+        return "".join(f" (on {size:,} test examples)" for size in sizes)
+
     def spread_of(self, name: str) -> Optional[metrics.Spread]:
         """Return the spread of a figure of summary.json over the runs that count."""
         values = [run.summary.get(name) for run in self.counted]
