@@ -9,8 +9,10 @@ import pytest
 
 # First, as in run_experiment.py: it sets what TensorFlow reads when it is imported (oneDNN).
 from tff_partial import runtime
+from tff_partial.core import lazy
+from tff_partial.core.lazy import tff
 
-import tensorflow_federated as tff  # isort: skip
+lazy.load()  # the quickest way, and what is there then is not searched for garbage again and again
 
 # Tests that several files share.
 for shared in ("averaging", "layer", "stateful", "submodel"):
