@@ -24,13 +24,9 @@ def create_task(
     """Return a task of images that tensorflow-datasets has.
 
     Args:
-      name: As in --task.
-      url: What tensorflow-datasets downloads.
-      mean: Mean of each channel, of pixels in [0, 1].
-      std: Standard deviation of each channel.
-      tfds_name: Name in tensorflow-datasets if it is another one.
-      transpose: Whether rows and columns are stored in the other order.
-      train: The splits of the training set, such as 'train+extra'.
+      name: As in --task, and in tensorflow-datasets unless `tfds_name` is given.
+      mean, std: Of each channel, of pixels in [0, 1].
+      url, transpose, train: As of `real.image_loader`.
       **fields: The other fields of `Task`.
     """
     tfds_name = tfds_name or name
