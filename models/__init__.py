@@ -105,6 +105,13 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 NAMES = tuple(ARCHITECTURES)
 
 
+def architecture_of(name: str) -> Architecture:
+    """Returns the declaration of a model; raises a ValueError if there is none of this name."""
+    if name not in ARCHITECTURES:
+        raise ValueError(f"model must be one of {sorted(NAMES)}. Received: model={name!r}")
+    return ARCHITECTURES[name]
+
+
 def create(
     name: str,
     input_shape: Sequence[int],
@@ -130,9 +137,7 @@ def create(
     Raises:
       ValueError: If an argument is out of range for that model.
     """
-    if name not in ARCHITECTURES:
-        raise ValueError(f"model must be one of {sorted(NAMES)}. Received: model={name!r}")
-    architecture, shape = ARCHITECTURES[name], tuple(input_shape)
+    architecture, shape = architecture_of(name), tuple(input_shape)
     if not shape or any(size < 1 for size in shape):
         raise ValueError(f"input_shape must hold positive sizes. Received: input_shape={shape}")
     if num_classes < 2:

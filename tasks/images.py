@@ -54,15 +54,7 @@ def standardise(mean: Sequence[float], std: Sequence[float]) -> Callable[[Tensor
 
 
 def crop_and_flip(x: Tensor, seed: Tensor) -> Tensor:
-    """Crop images at random out of themselves with 4 pixels of 0 around, and mirror half of them.
-
-    Args:
-      x: uint8 [n, h, w, c].
-      seed: int [2]; the same one gives the same result.
-
-    Returns:
-      uint8 [n, h, w, c].
-    """
+    """Crop images [n, h, w, c] as `random_crop` does, and mirror half; a function of seed [2]."""
     return random_crop(_flip(x, seed), seed)
 
 

@@ -114,17 +114,9 @@ def parse(text: str) -> tuple[str, tuple[Any, ...]]:
 def create(
     text: str, labels: np.ndarray, clients: int, seed: int, writers: Optional[np.ndarray] = None
 ) -> Partition:
-    """Return the partition that `text` describes.
+    """Return the partition that a text such as 'dirichlet:0.1' describes; a function of the seed.
 
-    Args:
-      text: A rule with its arguments, such as 'dirichlet:0.1'.
-      labels: The class of each example, integers [n].
-      clients: The number of clients.
-      seed: A non-negative number; the same one gives the same partition.
-      writers: The natural client of each example [n], for 'natural'.
-
-    Returns:
-      A partition of `clients` clients.
+    Each example has a label and, for 'natural', a writer, both integers [n].
 
     Raises:
       ValueError: where the text is wrong or the data cannot be dealt out so.
