@@ -112,9 +112,8 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("clients", "clients_per_round", "rounds", "batch_size", "eval_every"):
             _require(getattr(self, name) >= 1, name, "be at least 1", getattr(self, name))
-        _require(
-            self.clients <= MOST_CLIENTS, "clients", f"be at most {MOST_CLIENTS:,}", self.clients
-        )
+        clients, per_round = self.clients, self.clients_per_round
+        _require(clients <= MOST_CLIENTS, "clients", f"be at most {MOST_CLIENTS:,}", clients)
         _require(bool(self.model), "model", "be given", self.model)
         _require(0 < self.width <= 1, "width", "be in (0, 1]", self.width)
         _require(0 <= self.momentum < 1, "momentum", "be in [0, 1)", self.momentum)
@@ -127,9 +126,8 @@ class Settings:
         _require(clip is None or clip > 0, "clip_norm", "be positive", clip)
         target = self.target_accuracy
         _require(target is None or 0 < target <= 1, "target_accuracy", "be in (0, 1]", target)
-        limit = f"be at most clients ({self.clients})"
-        fits = self.clients_per_round <= self.clients
-        _require(fits, "clients_per_round", limit, self.clients_per_round)
+        limit = f"be at most clients ({clients})"
+        _require(per_round <= clients, "clients_per_round", limit, per_round)
         partition_lib.parse(self.partition)
         self._check_local_work()
         self._check_schedule()
@@ -143,9 +141,8 @@ class Settings:
             )
         if (self.local_steps or 0) < 1 and (self.local_epochs or 0) < 1:
             raise ValueError(f"local_steps or local_epochs must be at least 1. Received: {given}")
-        if (self.local_steps or 1) * self.batch_size > MOST_EXAMPLES or (
-            self.local_epochs or 1
-        ) > MOST_EPOCHS:
+        examples = (self.local_steps or 1) * self.batch_size
+        if examples > MOST_EXAMPLES or (self.local_epochs or 1) > MOST_EPOCHS:
             raise ValueError(
                 f"local_steps times batch_size must be at most {MOST_EXAMPLES:,}, local_epochs at "
                 f"most {MOST_EPOCHS:,}. Received: {given}, batch_size={self.batch_size}"
@@ -241,26 +238,14 @@ class Task:
 
     def __post_init__(self) -> None:
         _require(self.name.isidentifier(), "name", "be an identifier", self.name)
-        _require(self.num_classes >= 2, "num_classes", "be at least 2", self.num_classes)
+        classes, shape = self.num_classes, self.input_shape
+        _require(classes >= 2, "num_classes", "be at least 2", classes)
         objectives.check(self.loss, self.metrics)
-        _require(
-            self.loss != "binary" or self.num_classes == 2,
-            "num_classes",
-            "be 2 for a binary loss",
-            self.num_classes,
-        )
-        _require(
-            min(self.input_shape, default=0) >= 1,
-            "input_shape",
-            "have positive sizes",
-            self.input_shape,
-        )
-        _require(
-            self.default_paper in self.papers,
-            "default_paper",
-            f"be one of {sorted(self.papers)}",
-            self.default_paper,
-        )
+        fits = self.loss != "binary" or classes == 2
+        _require(fits, "num_classes", "be 2 for a binary loss", classes)
+        _require(min(shape, default=0) >= 1, "input_shape", "have positive sizes", shape)
+        paper, known = self.default_paper, sorted(self.papers)
+        _require(paper in known, "default_paper", f"be one of {known}", paper)
         unsourced = [paper for paper, settings in self.papers.items() if not settings.source]
         _require(not unsourced, "papers", "say where their numbers stand", unsourced)
         loaders = (self.load_embedded, self.load_real, self.is_prepared)

@@ -34,10 +34,7 @@ from tff_partial.submodels import groups, selection
 from tff_partial.submodels import nested as nested_models
 from tff_partial.tiers import Tier
 
-
-@dataclasses.dataclass(frozen=True)
-class Params(submodel.SubmodelParams):
-    """Hyperparameters of FjORD."""
+Params = submodel.SubmodelParams
 
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:

@@ -11,6 +11,8 @@ from tff_partial import runtime
 from tff_partial.core.lazy import tff
 from tff_partial.experiments import client_store
 
+STATES = ("memory", "disk")
+
 
 @dataclasses.dataclass(frozen=True)
 class Execution:
@@ -39,7 +41,13 @@ class Execution:
     trace_cache: str = "auto"
 
     def __post_init__(self) -> None:
-        client_store.check(self.client_state, self.client_state_cache is not None)
+        received = f"Received: client_state={self.client_state!r}"
+        if self.client_state not in STATES:
+            raise ValueError(f"client_state must be one of {STATES}. {received}")
+        if self.client_state_cache is not None and self.client_state != "disk":
+            raise ValueError(
+                f"client_state_cache must be given with client_state='disk'. {received}"
+            )
         runtime.check(self.runtime, self.addresses, self.client_parallelism)
 
     @property

@@ -27,11 +27,7 @@ Panels: TypeAlias = Mapping[str, Mapping[str, Points]]
 def draw(panels: Panels, title: str, x_label: str, columns: Optional[int] = None) -> Figure:
     """Draw the lines of each panel, a label having the same colour in all of them.
 
-    Args:
-      panels: What is drawn; the name of a panel is that of its y-axis.
-      title: Above all panels.
-      x_label: Below each panel.
-      columns: Panels beside each other; all of them by default.
+    The name of a panel is that of its y-axis; `columns` are beside each other, all by default.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

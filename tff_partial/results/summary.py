@@ -17,16 +17,10 @@ _LAST_ROUNDS = 5
 def summarize(
     settings: Fields, data: str, rows: Sequence[MetricsRow], diverged_at_round: Optional[int] = None
 ) -> dict[str, Json]:
-    """Return the summary of a run.
+    """Return the summary of a run; `average_capacity` may be added to its settings.
 
     Final and best accuracy are those of rounds that were tested on all examples. The target may
     have been reached on a sample; then the sample's size and best accuracy are there too.
-
-    Args:
-      settings: Those of config.json; `average_capacity` may be added.
-      data: What the data are.
-      rows: The rounds.
-      diverged_at_round: The round in which it diverged, if it did.
     """
     accuracies = metrics.values(rows, "test_accuracy")
     target = settings.get("target_accuracy")

@@ -30,11 +30,7 @@ def restore(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Put the part of each value back to where `extract` took it.
 
-    Args:
-      channels: The model's channel groups.
-      values: What `extract` returned, or the like.
-      kept: The channels.
-      classes: 1.0 for each class that counts, else 0.0; all count by default.
+    `classes` is 1.0 for each class that counts, else 0.0; all count by default.
 
     Returns:
       The values in full size, 0 elsewhere; and their weights, 1 where they are and 0 elsewhere,
