@@ -43,6 +43,7 @@ docs: $(INSTALLED)
 	$(BIN)/python -m tff_partial.cli.flag_reference docs/flags.md
 	$(BIN)/python -m tff_partial.report docs/runs --markdown --remarks=docs/remarks --output=docs/results.md
 	$(BIN)/python -m tff_partial.report docs/runs --remarks=docs/remarks --output=docs/report.html
+	$(BIN)/python -m tff_partial.claims --counts_in=README.md
 
 # The newest pip-audit every time: an old one may not understand the database.
 audit:
