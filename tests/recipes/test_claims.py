@@ -107,7 +107,7 @@ def test_differences_are_paired_by_seed(results, own):
     assert (found.verdict, found.seeds, found.paper) == (HOLDS, 3, 10.0)
     half = QUANTILES[3] * np.std([2, 3, 2], ddof=1) / math.sqrt(3)
     assert found.ours == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half), rel=1e-3)
-    assert ledger.ours_text(found).startswith("a − b, points: +2.33 [+0.90, +3.77]")
+    assert (found.quantity, ledger.ours_text(found)) == ("a − b, points", "+2.33 [+0.90, +3.77]")
 
 
 def test_only_seeds_that_both_rows_finished_count(results, own):

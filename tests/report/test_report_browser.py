@@ -70,7 +70,7 @@ def activate(browser, selector):
 
 
 def test_tables_and_figures_are_there_and_fit_the_screen(opened):
-    assert opened.run("document.querySelectorAll('main table').length") == 5
+    assert opened.run("document.querySelectorAll('main table').length") == 4
     opened.see("#part-1 figure")
     assert opened.run("document.querySelectorAll('figure canvas').length") == 2
     assert opened.run("document.documentElement.scrollWidth <= innerWidth")

@@ -50,6 +50,7 @@ def main(arguments: Sequence[str]) -> int:
 def _text(finding: Finding) -> str:
     """Return a claim in three lines."""
     figures = (
+        finding.quantity,
         f"ours: {ledger.ours_text(finding)}",
         f"paper: {ledger.paper_text(finding)}",
         f"seeds: {finding.seeds}" if finding.seeds else "",

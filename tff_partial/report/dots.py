@@ -15,9 +15,9 @@ WIDTH, HEIGHT = 220, 30
 _EDGE, _MIDDLE = 10, 15
 # Kind of figure -> the ends of its axis and what is marked on it.
 AXES = {
-    "difference": (-60.0, 60.0, (-30.0, -10.0, -3.0, 0.0, 3.0, 10.0, 30.0)),
+    "difference": (-60.0, 60.0, (-30.0, -3.0, 0.0, 3.0, 30.0)),
     "ratio": (0.2, 2.0, (0.25, 0.5, 1.0, 2.0)),
-    "value": (0.0, 100.0, (0.0, 50.0, 100.0)),
+    "value": (0.0, 100.0, (0.0, 50.0)),
 }
 
 

@@ -70,7 +70,7 @@ def _is_text(column: Sequence[Cell]) -> bool:
 def _line(line: Line, heads: Sequence[str], is_text: Sequence[bool], is_mixed: bool) -> str:
     mark = f" {MARK}" if is_mixed and not line.is_real else ""
     cells = "".join(
-        f'<td data-head="{text(head)}"{classes(cell.tone, words and "text")}>{text(cell.text)}</td>'
+        f'<td{classes(cell.tone, words and "text")} data-head="{text(head)}">{text(cell.text)}</td>'
         for cell, head, words in zip(line.cells, heads[1:], is_text[1:])
     )
     return f'<tr><th scope="row">{text(line.head)}{mark}</th>{cells}</tr>'

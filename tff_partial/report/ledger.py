@@ -17,7 +17,7 @@ NOT_LEARNT = "baseline has not learnt"
 NOT_RUN = "not run"
 VERDICTS = (HOLDS, FAILS, UNDECIDED, NOT_LEARNT, NOT_RUN)
 DECIDED = (HOLDS, FAILS)
-HEADS = ("claim", "where", "verdict", "ours [95 %]", "paper", "seeds", "setting")
+HEADS = ("claim", "where", "verdict", "compared", "ours [95 %]", "paper", "seeds", "setting")
 CAPTION = "Claims of the papers, and what our runs say"
 
 
@@ -90,7 +90,7 @@ def verdict_of(findings: Sequence[Finding], recipe: str) -> str:
     """Return what the runs of a recipe say about its claims, in words; empty if it has none."""
     own = [finding for finding in findings if finding.recipe == recipe]
     words = [(finding.says, verdict_text(finding)) for finding in own]
-    return " ".join(f"{says} {verdict[:1].upper()}{verdict[1:]}." for says, verdict in words)
+    return " ".join(f"{verdict[:1].upper()}{verdict[1:]}: {says}" for says, verdict in words)
 
 
 def table(findings: Sequence[Finding]) -> Table:
@@ -102,14 +102,15 @@ def _line(finding: Finding) -> Line:
     texts = (
         f"{finding.recipe}: {finding.where}",
         verdict_text(finding),
+        finding.quantity or cells.NONE,
         ours_text(finding),
         paper_text(finding),
         str(finding.seeds or cells.NONE),
         finding.setting or cells.NONE,
     )
     tone = {HOLDS: "better", FAILS: "worse"}.get(finding.verdict, "missing")
-    tones = ("", tone, "", "", "", "")
-    return Line(finding.says, tuple(map(Cell, texts, tones)), True)
+    cells_of = [Cell(text, tone if i == 1 else "") for i, text in enumerate(texts)]
+    return Line(finding.says, tuple(cells_of), True)
 
 
 def verdict_text(finding: Finding) -> str:
@@ -118,14 +119,14 @@ def verdict_text(finding: Finding) -> str:
 
 
 def ours_text(finding: Finding) -> str:
-    """Return our figure with its interval, and what it is."""
+    """Return our figure with its interval."""
     if finding.ours is None:
         return cells.NONE
     mean, low, high = finding.ours
     shown = signed(finding, mean)
     if low is not None and high is not None and low < high:
         shown += f" [{signed(finding, low)}, {signed(finding, high)}]"
-    return f"{finding.quantity}: {shown}" if finding.quantity else shown
+    return shown
 
 
 def paper_text(finding: Finding) -> str:
@@ -138,4 +139,4 @@ def signed(finding: Finding, value: float) -> str:
     if finding.kind == "difference":
         text = cells.percent(value) if abs(value) < 1000 else cells.significant(value)
         return text if text.startswith(cells.MINUS) else f"+{text}"
-    return cells.significant(value)
+    return cells.percent(value) if finding.kind == "ratio" else cells.significant(value)

@@ -51,7 +51,8 @@ def render(sections: Sequence[Section], findings: Sequence[Finding] = ()) -> str
         styles="".join(f"<style>{style}</style>" for style in styles),
         scripts="".join(f"<script>{script}</script>" for script in scripts),
         warning=_warning(sections),
-        menu=_menu(sections, bool(findings)),
+        claims='<a href="#claims">Claims</a>' if findings else "",
+        menu=_menu(sections),
         ledger=page_ledger.render(findings, places),
         sections="\n".join(parts),
         figures=_json(figures),
@@ -87,9 +88,9 @@ def _warning(sections: Sequence[Section]) -> str:
     )
 
 
-def _menu(sections: Sequence[Section], has_ledger: bool) -> str:
+def _menu(sections: Sequence[Section]) -> str:
     """Return links to the parts, with what was run of each."""
-    links = ['<li><a href="#claims">Claims</a></li>'] if has_ledger else []
+    links = []
     for index, section in enumerate(sections):
         mark = "" if section.is_real else f" {MARK}"
         covered = f" <small>{text(section.coverage)}{mark}</small>" if section.coverage else mark

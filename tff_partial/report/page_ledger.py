@@ -22,7 +22,10 @@ def render(findings: Sequence[Finding], places: Mapping[str, str]) -> str:
     """
     if not findings:
         return ""
-    kinds = [kind for kind in dots.AXES if any(each.kind == kind for each in findings)]
+    findings = sorted(findings, key=lambda finding: ledger.VERDICTS.index(finding.verdict))
+    kinds = [
+        kind for kind in dots.AXES if any(each.kind == kind and each.ours for each in findings)
+    ]
     axes = "".join(f"<div><small>{kind}</small>{dots.axis(kind)}</div>" for kind in kinds)
     items = "".join(_item(each, places.get(each.recipe)) for each in findings)
     return (
@@ -41,7 +44,7 @@ def _filters(findings: Sequence[Finding]) -> str:
     options = "".join(f"<option>{text(source)}</option>" for source in sources)
     numbers = collections.Counter(finding.verdict for finding in findings)
     boxes = "".join(
-        f'<label><input type="checkbox" value="{verdict}" checked> {verdict} '
+        f'<label><input type="checkbox" value="{verdict}"{_checked(verdict)}> {verdict} '
         f"<small>{numbers[verdict]}</small></label>"
         for verdict in ledger.VERDICTS
         if numbers[verdict]
@@ -53,11 +56,16 @@ def _filters(findings: Sequence[Finding]) -> str:
     )
 
 
+def _checked(verdict: str) -> str:
+    return "" if verdict == ledger.NOT_RUN else " checked"
+
+
 def _item(finding: Finding, place: Optional[str]) -> str:
     name = text(finding.recipe)
     link = f'<a href="#{place}">{name}</a>' if place else name
-    facts = [f"{finding.seeds} seeds" if finding.seeds > 1 else "", text(finding.setting)]
-    facts = [link, text(finding.where), *filter(None, facts)]
+    seeds = f"{finding.seeds} seeds" if finding.seeds > 1 else ""
+    others = map(text, filter(None, [finding.where, finding.quantity, seeds, finding.setting]))
+    facts = [link, *others]
     remark = f"<small>{text(finding.remark)}</small>" if finding.remark else ""
     figures = f"ours {ledger.ours_text(finding)}, paper {ledger.paper_text(finding)}"
     tone = _TONES.get(finding.verdict, "open")
@@ -75,7 +83,7 @@ def _shown(finding: Finding) -> str:
     """Return the figures in words, those that there are."""
     parts = []
     if finding.ours is not None:
-        parts.append(ledger.ours_text(finding))
+        parts.append(f"ours {ledger.ours_text(finding)}")
     if finding.paper is not None:
         parts.append(f"paper {ledger.paper_text(finding)}")
     return "; ".join(parts)

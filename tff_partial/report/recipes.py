@@ -80,7 +80,9 @@ class Section:
             return "the paper's setting", ""
         scale = "changed" if self.scale == 1 else f"scale {self.scale:g}"
         flags = " ".join(f"--{name}={value}" for name, value in self.given.items())
-        return "reduced" if self.results.reduced else scale, self.results.differences or flags
+        rule = self.results.scale_rule if self.scale != 1 else ""
+        told = self.results.differences or "; ".join(filter(None, [rule, flags]))
+        return "reduced" if self.results.reduced else scale, told
 
     @property
     def facts(self) -> tuple[str, ...]:

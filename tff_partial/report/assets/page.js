@@ -238,6 +238,7 @@
       document.querySelector(".none").hidden = claims.some((claim) => !claim.hidden);
     };
     filters.hidden = false;
+    apply();
     filters.addEventListener("change", apply);
     filters.addEventListener("submit", (event) => event.preventDefault());
   }
