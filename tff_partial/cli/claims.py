@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 
 from tff_partial.cli import command_line
-from tff_partial.recipes import catalog, claims
+from tff_partial.recipes import catalog, claims, evidence
 from tff_partial.report import ledger, sections
 from tff_partial.report.ledger import Finding
 from tff_partial.results import text_files
@@ -28,6 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("folders", nargs="*", help="Folders with recipes below them.")
     parser.add_argument("--paper", choices=catalog.PAPERS, help="Claims of one paper.")
     parser.add_argument("--counts_in", help="Write the counts into this file instead.")
+    parser.add_argument("--evidence", help="Write what is still to be run into this file instead.")
     try:
         flags = parser.read(arguments)
         findings = claims.of_sections(sections.find(flags.folders or [str(RUNS)]))
@@ -35,6 +36,10 @@ def main(arguments: Sequence[str]) -> int:
             path = pathlib.Path(flags.counts_in)
             text = _COUNTS.sub(ledger.counts(findings), path.read_text(encoding="utf-8"))
             text_files.write_text(str(path), text)
+            return 0
+        if flags.evidence:
+            text = evidence.document(findings, evidence.estimated())
+            text_files.write_text(flags.evidence, text)
             return 0
     except (OSError, ValueError) as error:
         for line in str(error).splitlines():

@@ -17,6 +17,7 @@ _COUNTS = {
     "local_steps": "local steps",
     "local_epochs": "local epochs",
 }
+_MOST = 3  # values that are named one by one
 # Settings that follow from others, or do not change what is learnt.
 _LEFT_OUT = ("tiers", "only_tiers", "capacities", "eval_every", "source", "target_accuracy")
 
@@ -25,16 +26,16 @@ def text(pairs: Sequence[tuple[Experiment, Experiment]]) -> str:
     """Return what differs between experiments of the paper and ours; empty if nothing does.
 
     `25 of 400 rounds, 16 of 128 clients, width 0.25 (paper: 1)`. Where rows have different values,
-    all are named: `40 of 1000/909 rounds`.
+    all are named, or their range: `40 of 909/1,000 rounds`.
     """
     papers, ours = [_values(paper) for paper, _ in pairs], [_values(own) for _, own in pairs]
     names = dict.fromkeys(name for each in (*ours, *papers) for name in each)
     parts = []
     for name in sorted(names, key=lambda n: [*_COUNTS, n].index(n)):
         both = [(paper.get(name), own.get(name)) for paper, own in zip(papers, ours)]
-        if any(paper != own for paper, own in both):
-            paper_text, own_text = (_joined(column) for column in zip(*both))
-            parts.append(_part(name, paper_text, own_text))
+        differing = [pair for pair in both if pair[0] != pair[1]]
+        if differing:
+            parts.append(_part(name, differing))
     return ", ".join(parts)
 
 
@@ -51,8 +52,28 @@ def _values(experiment: Experiment) -> dict[str, Any]:
     return {**settings, **others, "learning_rate": rate}
 
 
+def _part(name: str, pairs: Sequence[tuple[Any, Any]]) -> str:
+    """Return what is said of a setting: (the paper's value, ours) of each row."""
+    paper, ours = (_joined(column) for column in zip(*pairs))
+    if name == "task":
+        return f"{ours} in place of {paper}"
+    if name == "train_examples" and paper == "none":
+        return f"{ours} training examples"
+    if name in _COUNTS and all(own is not None and own <= (of or 0) for of, own in pairs):
+        return f"{ours} of {paper} {_COUNTS[name]}"
+    if name in _COUNTS and ours != "none":
+        return f"{ours} {_COUNTS[name]} (paper: {paper})"
+    return f"{name.replace('_', ' ')} {ours} (paper: {paper})"
+
+
 def _joined(values: Sequence[Any]) -> str:
-    return "/".join(dict.fromkeys(map(_shown, values)))
+    """Return the different values; of many numbers the smallest and the largest."""
+    different = list(dict.fromkeys(values))
+    if all(isinstance(value, (int, float)) for value in different):
+        different.sort()
+        if len(different) > _MOST:
+            return f"{_shown(different[0])} to {_shown(different[-1])}"
+    return "/".join(map(_shown, different))
 
 
 def _shown(value: Any) -> str:
@@ -63,13 +84,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _part(name: str, paper: str, ours: str) -> str:
-    if name == "task":
-        return f"{ours} in place of {paper}"
-    if name == "train_examples" and paper == "none":
-        return f"{ours} training examples"
-    if name in _COUNTS and paper != "none" and ours != "none":
-        return f"{ours} of {paper} {_COUNTS[name]}"
-    return f"{name.replace('_', ' ')} {ours} (paper: {paper})"

@@ -189,7 +189,7 @@ def _plan_row(recipe: Recipe, row: Row, options: Options) -> PlannedRow:
     bundled.check_model_fits(scaled.model, task)
     _check_writers(scaled.partition, task)
     settings: Settings = {"task": task.name, "algo": paper.algo}
-    base = task.demo
+    base = task.small(not is_embedded)
     if not is_embedded and task is paper.task:
         settings |= {"preset": "paper", "paper": row.settings["paper"]}
         base = task.papers[row.settings["paper"]]
@@ -197,7 +197,7 @@ def _plan_row(recipe: Recipe, row: Row, options: Options) -> PlannedRow:
         settings |= {"clients": scaled.clients, "rounds": scaled.rounds}
     settings |= _differences(scaled, base) | _others(row.settings, paper.algo)
     settings |= _others(changes, paper.algo)
-    experiment = config.create(**settings)
+    experiment = config.create(is_real=not is_embedded, **settings)
     program, settings = _program(recipe, settings | _data_settings(is_embedded, options), options)
     return PlannedRow(row, program, settings, experiment, paper, is_embedded)
 
