@@ -213,9 +213,18 @@ def test_what_follows_from_reduced_settings_follows_and_flags_come_last(tmp_path
 def test_reduced_settings_with_another_task_stand_in_for_the_papers(tmp_path):
     given = {"data": "tfds", "output_dir": str(tmp_path)}
     options = recipe_plan.Options("embracing/table4", 1.0, "case1", 1, given, True)
-    (row,) = recipe_plan.create(options).document.rows
+    document = recipe_plan.create(options).document
+    (row,) = document.rows
     assert row.stands_in
     assert "--task=mnist" in row.command
+    assert "Reduced settings: task mnist: FEMNIST is not at hand" in document.notes[-1]
+
+
+def test_reduced_settings_are_for_real_data():
+    with pytest.raises(ValueError, match="reduced must have the real data"):
+        recipe_plan.create(
+            recipe_plan.Options("embracing/table5", given={"data": "embedded"}, reduced=True)
+        )
 
 
 def test_only_recipes_that_have_them_are_reduced():

@@ -89,3 +89,10 @@ def test_a_row_whose_data_stand_in_for_the_papers_is_marked(results):
     text, _ = rendered(results)
     assert f"real: mnist 3.0.1; real: mnist 3.0.1, in place of the paper's: **{MARK}**" in text
     assert [MARK in line["row"] for line in tables(text)[0]] == [False, True]
+
+
+def test_reduced_settings_are_told_apart_from_the_papers(results):
+    write_recipe(results / "whole", [row("case1", 50.0)], scale=1.0)
+    write_recipe(results / "less", [row("case1", 50.0)], scale=1.0, reduced=True)
+    titles = re.findall("^## (.*)$", rendered(results)[0], re.MULTILINE)
+    assert sorted(title.endswith("(reduced)") for title in titles) == [False, True]

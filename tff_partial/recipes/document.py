@@ -34,6 +34,7 @@ def create(
     own = f"python run_experiment.py --recipe={recipe.name}"
     embedded = sorted({each.experiment.task.name for each in planned if each.is_embedded})
     notes = [f"Embedded data stand for {name}, not the real set." for name in embedded]
+    notes += _reasons(recipe, rows) if options.reduced else []
     return RecipeResults(
         recipe.name,
         recipe.title,
@@ -49,6 +50,17 @@ def create(
         differences.text([(each.paper, each.experiment) for each in planned]),
         len(recipe.rows),
     )
+
+
+def _reasons(recipe: Recipe, rows: Sequence[Row]) -> list[str]:
+    """Return why the reduced settings differ from the paper's, and what they lead to."""
+    reasons = dict.fromkeys(
+        f"{name.replace('_', ' ')} {each.value}: {each.why}"
+        for row in rows
+        for name, each in row.reduced.items()
+    )
+    measured = [f"Reduced settings, measured: {recipe.measured}"] if recipe.measured else []
+    return [f"Reduced settings: {'; '.join(reasons)}.", *measured]
 
 
 def _row(row: Row, planned: Optional[PlannedRow], own: str) -> RecipeRow:

@@ -271,9 +271,10 @@ def _is_embedded(task: tasks.Task, options: Options) -> bool:
         return False
     if data == "auto" and task.is_prepared and task.is_prepared(options.given.get("data_dir")):
         return False
-    if options.scale == 1 and not options.reduced:
+    if options.scale == 1:
+        kind = "reduced" if options.reduced else "scale=1"
         raise ValueError(
-            "scale=1 must have the real data: --data=tfds downloads them, --data_dir names a "
+            f"{kind} must have the real data: --data=tfds downloads them, --data_dir names a "
             "folder where they are prepared; a smaller --scale runs on embedded data. "
             f"Received: no real data of {task.name}"
         )

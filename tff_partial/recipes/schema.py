@@ -65,6 +65,7 @@ class Recipe:
       notes: What the paper leaves open, and how it is read here.
       source: See `kind`.
       claims: What the paper says about the rows.
+      measured: What the baseline reached with the reduced settings, and how long it took.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Recipe:
     notes: tuple[str, ...] = ()
     source: str = ""
     claims: tuple[claim_rules.Claim, ...] = ()
+    measured: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +123,7 @@ class _Document:
     combinations: tuple[_Combination, ...] = ()
     numbers: Optional[Fields] = None
     reduced: Fields = dataclasses.field(default_factory=dict)
+    measured: str = ""
     claims: tuple[claim_rules.Claim, ...] = ()
 
 
@@ -154,7 +157,8 @@ def parse(name: str, data: Json) -> Recipe:
         claim_rules.check(f"{where}, claim {claim.id}", claim, kind, ids)
     source, notes = document.source or "", document.notes
     title, paper = document.title, document.paper
-    return Recipe(name, title, paper, kind, metric, rows, notes, source, document.claims)
+    more = document.claims, document.measured
+    return Recipe(name, title, paper, kind, metric, rows, notes, source, *more)
 
 
 def _reduced(where: str, *parts: Fields) -> dict[str, Reduced]:
