@@ -202,7 +202,8 @@ class Task:
         none.
       loss: 'categorical' (softmax cross entropy) or 'binary' (one logit), of
         `tff_partial.objectives`.
-      demo: Settings of a small run on embedded data.
+      demo: Settings of a small run on embedded data, and on real data too if there is no
+        `real_demo`.
       papers: Settings by paper, with their places.
       default_paper: The key of `papers` that --preset=paper means.
       preprocess: In the graph, from a batch as stored to the model's input.
@@ -214,6 +215,7 @@ class Task:
       augment: In the graph, from a batch as stored and a seed [2] to another such batch; used only
         when asked for.
       generate: From (partition, clients, seed), the data itself, in place of the loaders.
+      real_demo: Settings of a small run on the real data.
     """
 
     name: str
@@ -235,6 +237,7 @@ class Task:
     metrics: tuple[str, ...] = ("accuracy",)
     augment: Optional[Callable[[Tensor, Tensor], Tensor]] = None
     generate: Optional[Callable[[str, int, int], FederatedData]] = None
+    real_demo: Optional[Settings] = None
 
     def __post_init__(self) -> None:
         _require(self.name.isidentifier(), "name", "be an identifier", self.name)
@@ -253,6 +256,15 @@ class Task:
             raise ValueError(
                 f"{self.name} must have load_embedded, load_real and is_prepared, or generate"
             )
+
+    def has_real(self, data: str, data_dir: Optional[str]) -> bool:
+        """Return whether data of this kind, in this folder, are real."""
+        found = data == "auto" and self.is_prepared is not None and self.is_prepared(data_dir)
+        return data == "tfds" or found
+
+    def small(self, is_real: bool) -> Settings:
+        """Return the settings of a small run on real or embedded data."""
+        return self.real_demo if is_real and self.real_demo is not None else self.demo
 
 
 def _require(condition: bool, name: str, what: str, value: object) -> None:

@@ -107,7 +107,10 @@ def prepare(**settings: Value) -> Prepared:
     """Check the settings, load the data and make the results folder, in this order."""
     given = {name: value for name, value in settings.items() if name in flags.EXECUTING}
     places = flags.check(given, flags.EXECUTING)
-    experiment = config.create(**{n: v for n, v in settings.items() if n not in given})
+    deciding = {name: value for name, value in settings.items() if name not in given}
+    task = tasks.TASKS.get(str(deciding.get("task", "imdb")))
+    is_real = task is not None and task.has_real(places["data"], places["data_dir"])
+    experiment = config.create(is_real=is_real, **deciding)
     execution = Execution(**{name: places[name] for name in flags.EXECUTION})
     runtime.configure(execution.runtime)
     data = components.load_data(experiment, places["data"], execution.data_dir, log=say)

@@ -102,6 +102,7 @@ class Row:
       runs: One of each seed.
       paper: What the paper prints in this place.
       short: The label in a table that has the columns too; the label itself if empty.
+      id: Its name in the recipe; empty for single runs.
     """
 
     label: str
@@ -110,6 +111,7 @@ class Row:
     runs: tuple[Run, ...]
     paper: Published
     short: str = ""
+    id: str = ""
 
     @property
     def finished(self) -> tuple[Run, ...]:
