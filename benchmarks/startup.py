@@ -40,8 +40,6 @@ RUNS = {
         "--clients=16 --clients_per_round=4 --local_steps=2 --batch_size=16"
     ),
 }
-# A folder for compiled computations: a second run starts from what the first one left there.
-CACHE_FLAG = "compile_cache"
 _BARE = """
 import tensorflow as tf
 from benchmarks import works
@@ -98,29 +96,21 @@ def run_code(code: str) -> CommandCost:
     return run_command([sys.executable, "-c", code], str(ROOT))
 
 
-def run_warm(name: str) -> CommandCost:
-    """Run a command twice with the same cache; return the second."""
+def run_twice(name: str) -> list[CommandCost]:
+    """Run a command with an empty cache of traced graphs, and again with what it left there."""
     with tempfile.TemporaryDirectory() as cache:
-        run(ROOT, name, f"--{CACHE_FLAG}={cache}")
-        return run(ROOT, name, f"--{CACHE_FLAG}={cache}")
+        return [run(ROOT, name, f"--trace_cache={cache}") for _ in range(2)]
 
 
 def run_all(part: str, old: pathlib.Path) -> dict[str, CommandCost]:
     """Run the commands of a part once each."""
     if part == "import":
         return {"import": run_code(_IMPORT)}
-    costs = {part: run(ROOT, part), f"{part}, {OLD}": run(old, part)}
+    cold, warm = run_twice(part)
+    costs = {part: cold, f"{part}, warm": warm, f"{part}, {OLD}": run(old, part)}
     if part == "resnet20":
         costs["resnet20, by hand"] = run_code(_BARE)
-    if part == "imdb" and has_cache():
-        costs["imdb, warm"] = run_warm("imdb")
     return costs
-
-
-def has_cache() -> bool:
-    from tff_partial.experiments import flags
-
-    return CACHE_FLAG in flags.EXECUTING
 
 
 def medians(turns: Sequence[Mapping[str, CommandCost]]) -> dict[str, CommandCost]:
@@ -136,8 +126,6 @@ def show(part: str, costs: Mapping[str, CommandCost]) -> dict[str, float]:
         print(f"{name:<24}{seconds:>8.2f} s{cpu:>8.2f} CPU s{megabytes:>8.0f} MB", flush=True)
     ratios = {}
     for label, command, against, limit, figure in BARS[part]:
-        if command not in costs:
-            continue
         value = getattr(costs[command], figure)
         ratios[label] = value / getattr(costs[against], figure) if against else value
         print(f"{label:<40}{ratios[label]:8.2f}  (at most {limit})", flush=True)
