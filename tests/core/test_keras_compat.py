@@ -7,8 +7,10 @@ import pytest
 import tensorflow as tf
 
 import models
+from tests import tiny
 from tff_partial.core import keras_compat
 from tff_partial.core import model as model_spec
+from tff_partial.core.local_training import LocalTraining
 
 
 def test_replaced_calls_are_put_back_after_an_error():
@@ -85,3 +87,43 @@ def test_a_recurrent_layer_has_one_step_in_flight():
     nodes = [*graph_def.node, *(node for f in graph_def.library.function for node in f.node_def)]
     loops = [node for node in nodes if node.op.endswith("While")]
     assert {node.attr["parallel_iterations"].i for node in loops} == {1}
+
+
+class Positive(tf.keras.layers.Layer):
+    """Written with Python's `if`, which only AutoGraph understands."""
+
+    def call(self, x):
+        if tf.reduce_sum(x) < 0:
+            x = -x
+        return x
+
+
+def test_the_python_of_a_users_layer_is_converted():
+    def create():
+        return tf.keras.Sequential([Positive(), tf.keras.layers.Dense(tiny.CLASSES)])
+
+    spec = model_spec.ModelSpec(create, (tiny.FEATURES,))
+    process = tiny.build("fedavg", LocalTraining(steps=2, batch_size=4), spec)
+    output = process.next(process.initialize(), tiny.cohort(tiny.client_data()))
+    assert np.isfinite(output.metrics["client_work"]["train_loss"])
+
+
+@pytest.mark.parametrize("kind", [tf.keras.layers.LSTM, tf.keras.layers.GRU])
+def test_recurrent_layers_have_no_twin_and_compute_the_same(kind):
+    layer, x = kind(3), tf.random.stateless_normal([2, 4, 5], (0, 1))
+    plain = tf.function(lambda x: layer(x))
+    expected = plain(x)
+
+    def call(x):
+        with keras_compat.tf2_behavior():
+            return layer(x)
+
+    ours = tf.function(call)
+    np.testing.assert_array_equal(ours(x), expected)
+    names = [f.signature.name for f in graph_def(ours, x).library.function]
+    assert not [name for name in names if "gpu_" in name]
+    assert [f for f in graph_def(plain, x).library.function if "gpu_" in f.signature.name]
+
+
+def graph_def(function, x):
+    return function.get_concrete_function(x).graph.as_graph_def()
