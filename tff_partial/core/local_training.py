@@ -26,7 +26,7 @@ import re
 from collections.abc import Sequence
 from typing import Callable, Optional, Union
 
-from tff_partial.core import checks, objectives, precision, schedules
+from tff_partial.core import checks, loops, objectives, precision, schedules
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model
 from tff_partial.core.part import Backprop, Part
@@ -200,19 +200,22 @@ def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> 
         by_step = callable(learning_rate)
         inputs = part.prepare(record)
         order = BatchOrder(local, tf.shape(record["y"])[0], record["seed"])
-        sums = tf.zeros([3])
         first, stop = (0, order.num_steps) if steps is None else steps
-        for step in tf.range(first, tf.minimum(stop, order.num_steps)):
-            # With oneDNN, iterations that overlap in one kernel corrupt the memory.
-            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
+
+        def make_step(step: Tensor, sums: Tensor) -> Tensor:
             if model.is_random:
                 model.set_seed(record["seed"] + tf.stack([step + 1, 0]))
             indices = order.indices(step)
             x, y = part.batch(inputs, indices), tf.gather(record["y"], indices)
             grads, step_sums = gradients(x, y)
-            if scale is None or scale.admits(grads):
-                optimizer.apply(grads, learning_rate(step) if by_step else learning_rate)
-            sums += step_sums
+            rate = learning_rate(step) if by_step else learning_rate
+            if scale is None:
+                optimizer.apply(grads, rate)
+            else:
+                scale.apply_if_finite(grads, lambda: optimizer.apply(grads, rate))
+            return sums + step_sums
+
+        sums = loops.fold(make_step, tf.zeros([3]), first, tf.minimum(stop, order.num_steps))
         return collections.OrderedDict(loss=sums[0], correct=sums[1], examples=sums[2])
 
     return train

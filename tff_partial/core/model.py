@@ -15,7 +15,7 @@ from typing import Callable, Optional
 
 import numpy as np
 
-from tff_partial.core import keras_compat, model_checks, normalization, objectives
+from tff_partial.core import keras_compat, keras_shapes, model_checks, normalization, objectives
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.precision import LossScale
 from tff_partial.core.types import KerasModel, Layer, Structure, Tensor, TffType, Variable, Weights
@@ -96,14 +96,21 @@ class ModelSpec:
             model_checks.check_layers(keras_model)
             model_checks.check_shared(model.blocks)
 
-    def instantiate(self, precision: str = "float32") -> Model:
-        """Build the model with variables of its own, initial values determined by `seed`.
+    def instantiate(self, precision: str = "float32", initial: bool = True) -> Model:
+        """Build the model with variables of its own.
 
-        Its layers compute in `precision`; variables and logits are float32 whatever it is.
+        Args:
+          precision: What its layers compute in; variables and logits are float32 whatever it is.
+          initial: Whether the variables start as `seed` determines. If not, they start somehow, the
+            same for all seeds: a client sets them before it uses them.
         """
-        policy = keras_compat.computing_in(precision)
-        with keras_compat.tf2_behavior(), keras_compat.seeded(self.seed), policy:
-            return Model(self, self.create_keras(), precision)
+        policy, seed = keras_compat.computing_in(precision), self.seed if initial else 0
+        with keras_compat.tf2_behavior(), keras_compat.seeded(seed), policy:
+            with keras_shapes.computed():
+                keras_model = self.create_keras()
+            model = Model(self, keras_model, precision)
+        vars(self).setdefault("_variables", _described(model))
+        return model
 
     @functools.cached_property
     def weights_type(self) -> TffType:

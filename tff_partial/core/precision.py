@@ -8,6 +8,7 @@ precision training, 2018).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Callable
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Structure, Tensor
@@ -56,6 +57,15 @@ class LossScale:
         """Return the gradients of the loss itself."""
         scale = self._scale.read_value()
         return [gradient / scale for gradient in gradients]
+
+    def apply_if_finite(self, gradients: Sequence[Tensor], apply: Callable[[], None]) -> None:
+        """Make a step, unless its gradients overflow."""
+
+        def apply_and_say() -> Tensor:
+            apply()
+            return tf.constant(True)
+
+        tf.cond(self.admits(gradients), apply_and_say, lambda: tf.constant(False))
 
     def admits(self, gradients: Sequence[Tensor]) -> Tensor:
         """Return whether a step can be made, and set the scale of the next one."""

@@ -31,7 +31,6 @@ from tff_partial.experiments import checkpoints
 from tff_partial.experiments.checkpoints import NO_CLIENT_FILES, CheckpointError
 from tff_partial.system import files
 
-KINDS = ("memory", "disk")
 CACHE = 256
 _CLIENTS_IN_A_FOLDER = 1000
 _NAME = re.compile(r"(\d+)\.(\d+)\.npz")
@@ -244,17 +243,6 @@ class ClientStates:
     def _path(self, client: int, round_num: int) -> str:
         shelf = str(client // _CLIENTS_IN_A_FOLDER)
         return os.path.join(self._folder, shelf, f"{client}.{round_num}.npz")
-
-
-def check(kind: str, has_cache: bool = False) -> None:
-    """Raise a ValueError if states cannot be kept so, or a cache is given that is not used."""
-    if kind not in KINDS:
-        raise ValueError(f"client_state must be one of {KINDS}. Received: client_state={kind!r}")
-    if has_cache and kind != "disk":
-        raise ValueError(
-            f"client_state_cache must be given with client_state='disk'. "
-            f"Received: client_state={kind!r}"
-        )
 
 
 def by_id(client_states: Sequence[Structure]) -> dict[int, Structure]:

@@ -100,14 +100,7 @@ def sample_clients(
 
 
 class Participation:
-    """Draws clients, calls the process and knows what clients keep.
-
-    Args:
-      process: The process.
-      data: The clients' data.
-      options: Who can be drawn, and the seed.
-      folder: Where checkpoints of what clients keep go.
-      tier_of: The tier of a client in a round.
+    """Draws clients, calls the process and knows what clients keep, with checkpoints in `folder`.
 
     Attributes:
       models: Label -> function from the server's state to a model that is evaluated.

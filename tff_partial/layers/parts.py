@@ -34,8 +34,7 @@ def recorded(
     """Return the blocks after the cut, trained on activations that are recorded once a round.
 
     Args:
-      model: The model.
-      cut: What is left out.
+      model, cut: The model, and what of it is left out.
       steps: Ranges of the blocks before the cut, each a step of the forward pass.
       batch_size: Examples at a time in that pass.
       statistics: Batch norm before the cut uses `moving` statistics or those of the `batch`.

@@ -28,11 +28,6 @@ _BEGINNINGS = {folder_lock.NAME, CONFIG + files.TEMPORARY}
 def prepare_folder(path: str, settings: Fields, execution: Fields) -> folder_lock.FolderLock:
     """Create the folder and its config.json, or check that it belongs to the same run.
 
-    Args:
-      path: The folder.
-      settings: What decides the result.
-      execution: Where and how the run is executed.
-
     Returns:
       The lock on the folder, to be closed when the run ends.
 

@@ -147,6 +147,9 @@ class RecipeResults:
       scale_rule: How it was reduced.
       notes: What the paper leaves open, and how it is read here.
       given: Flags that replace what the scale makes of the paper's settings.
+      reduced: Whether these are the recipe's reduced settings.
+      differences: What differs from the paper's settings, such as `25 of 400 rounds`.
+      all_rows: How many rows the recipe has.
     """
 
     recipe: str
@@ -159,6 +162,9 @@ class RecipeResults:
     scale_rule: str = ""
     notes: tuple[str, ...] = ()
     given: Fields = dataclasses.field(default_factory=dict)
+    reduced: bool = False
+    differences: str = ""
+    all_rows: int = 0
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

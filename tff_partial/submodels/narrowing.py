@@ -68,12 +68,8 @@ def sizes(channels: Channels, rates: Sequence[float], rounding: str = "ceil") ->
 def create(spec: ModelSpec, kept: Sequence[int], scalers: Sequence[float] = ()) -> ModelSpec:
     """Return the model with so many channels in each group; its initial weights are all 0.
 
-    Args:
-      spec: The full model.
-      kept: Number of channels that are kept of each group.
-      scalers: If given, activations of each group are divided by these in training (HeteroFL's
-        scaler): what goes into a normalisation, or in a model without any, what comes out of a
-        convolution.
+    Activations of each group are divided by its scaler in training, as in HeteroFL: what goes into
+    a normalisation, or in a model without any, what comes out of a convolution.
     """
     channels = channel_groups.analyse(spec)
     builder = _Builder(channels, kept, scalers or [1.0] * len(kept))
