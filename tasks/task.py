@@ -63,10 +63,10 @@ class Settings:
       weight_decay: Factor of the weights that is added to their gradient.
       weight_decay_on: kernels (before clipping) or all parameters (after it, as in PyTorch).
       clip_norm: Scale gradients to at most this global norm.
-      precision: Type that local training computes in: float32, bfloat16 or float16; weights and
-        evaluation stay float32.
-      record_precision: Type that recorded activations and client states are kept in: float32 or
-        bfloat16.
+      precision: Type that local training computes in: float32 (default), bfloat16 or float16;
+        weights and evaluation stay float32.
+      record_precision: Type that recorded activations and client states are kept in: float32
+        (default) or bfloat16.
       local_steps: Local steps in a round (or --local_epochs).
       local_epochs: Passes through the local data in a round (or --local_steps).
       width: Rate of the model's channels and units, in (0, 1].
