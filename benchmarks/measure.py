@@ -13,7 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Callable, NamedTuple, NoReturn, Optional
 
 
-def median_seconds(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+def median_seconds(
+    runs: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """Return the median time of each run after one to warm up.
 
     The runs take turns, so that a disturbance meets all of them alike.
@@ -23,9 +27,9 @@ def median_seconds(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[s
         run()
     for _ in range(rounds):
         for name, run in runs.items():
-            started = time.perf_counter()
+            started = clock()
             run()
-            times[name].append(time.perf_counter() - started)
+            times[name].append(clock() - started)
     return {name: statistics.median(values) for name, values in times.items()}
 
 

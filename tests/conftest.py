@@ -24,6 +24,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
+def cache_folder(tmp_path_factory):
+    """A cache of traced graphs that the tests of this process share, and the user does not."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session", autouse=True)
 def default_runtime():
     context = runtime.set_default()
     yield context

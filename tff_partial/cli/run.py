@@ -11,6 +11,7 @@ A run that was stopped, by Ctrl-C or by kill -9, resumes when it is restarted wi
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Union
 
@@ -20,7 +21,7 @@ from tff_partial import runtime
 from tff_partial.algorithms import registry
 from tff_partial.cli import command_line
 from tff_partial.core.fields import Field, Value
-from tff_partial.experiments import config, description, flags
+from tff_partial.experiments import config, flags
 from tff_partial.experiments import run as experiment_run
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.recipes import catalog, runner
@@ -30,6 +31,7 @@ from tff_partial.results import summary
 _RECIPE = (
     Field("recipe", str, None, "Run a table of a paper, such as embracing/table3."),
     Field("scale", float, 1.0, "Recipes: shrink rounds and clients; 1 is the paper."),
+    Field("reduced", bool, False, "Recipes: settings with which the baseline learns in minutes."),
     Field("only", str, "", "Recipes: rows, such as case5,case7; all by default."),
     Field("seeds", int, 1, "Recipes: runs of each row, from --seed on.", (1, 1000)),
     Field("jobs", int, 1, "Recipes: runs at the same time.", flags.POSITIVE),
@@ -67,7 +69,11 @@ def recipe_options(values: absl_flags.FlagValues) -> recipe_plan.Options:
     """Return which recipe to run, and how; other flags that are given apply to all of its runs."""
     names = (*flags.DECIDING, *flags.EXECUTING)
     given = {name: values[name].value for name in names if values[name].present}
-    return recipe_plan.Options(values.recipe, values.scale, values.only, values.seeds, given)
+    if values.reduced and values["scale"].present:
+        raise ValueError(f"scale must not be given with reduced. Received: scale={values.scale:g}")
+    return recipe_plan.Options(
+        values.recipe, values.scale, values.only, values.seeds, given, values.reduced
+    )
 
 
 def list_everything() -> str:
@@ -89,9 +95,24 @@ def list_everything() -> str:
 
 
 def describe(values: absl_flags.FlagValues) -> str:
-    """Return what --describe prints."""
+    """Return what --describe prints: what an algorithm is, its paper, and which flags it heeds."""
     given = {name: v for name, v in settings_of(values).items() if name in flags.DECIDING}
-    return description.text(config.create(**{**given, "algo": values.describe}), flags.SETTINGS)
+    experiment = config.create(**{**given, "algo": values.describe})
+    algorithm = experiment.algorithm
+    # Citation, pseudo-code and differences from the paper.
+    paper = (sys.modules[algorithm.build.__module__].__doc__ or "").strip()
+    lines = [f"{algorithm.name}: {algorithm.title}", "", paper, "", "Its own flags:"]
+    lines += [f"  --{algorithm.name}_{h.name}: {h.help}" for h in algorithm.hyperparameters]
+    lines += ["", f"Shared flags, with --task={experiment.task.name} --preset={experiment.preset}:"]
+    has_tiers = "tiers" in algorithm.needs
+    heeded = {"tiers": has_tiers, "only_tiers": has_tiers, "capacities": algorithm.tiers_are_rates}
+    for setting in flags.SETTINGS:
+        value = getattr(experiment.settings, setting)
+        if heeded.get(setting, True):
+            lines.append(f"  --{setting}" + (" (none)" if value in (None, "") else f"={value}"))
+    if experiment.normalization is not None:
+        lines.append(f"  --normalization={experiment.normalization}")
+    return "\n".join(lines)
 
 
 def _prepare(arguments: Sequence[str]) -> Union[int, experiment_run.Prepared]:

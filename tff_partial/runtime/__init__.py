@@ -13,17 +13,6 @@ from tff_partial.runtime.errors import WorkersLostError
 if TYPE_CHECKING:
     from tff_partial.core.types import Computation, Structure
 
-__all__ = [
-    "NAMES",
-    "Context",
-    "WorkersLostError",
-    "check",
-    "configure",
-    "create",
-    "set_default",
-    "set_default_if_unset",
-]
-
 NAMES = ("in_process", "local_cpp", "remote")
 
 
