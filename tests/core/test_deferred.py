@@ -80,9 +80,10 @@ def test_imports_afterwards_are_as_ever(package):
 
 
 _TENSORFLOW = """
-import sys
+import gc, sys
 from tff_partial import runtime
 runtime.set_default()
+assert gc.isenabled() and gc.get_freeze_count() > 100_000
 heavy = "jax", "vizier.pyvizier", "tensorflow_probability.python", "scipy.signal"
 assert not [name for name in heavy if name in sys.modules], sys.modules.keys() & {*heavy}
 

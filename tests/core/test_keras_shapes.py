@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import models
-from tests.models.small import create_small
+from tests.models.small import GRAY, create_small
 from tff_partial.core import keras_compat, keras_shapes
 from tff_partial.core.model import ModelSpec
 
@@ -86,6 +86,15 @@ def test_known_layers_are_not_run(monkeypatch):
         create_small("bilstm")
     with pytest.raises(AssertionError, match="was called"):
         create_small("bilstm")
+
+
+def test_a_graph_has_no_variables_but_the_model_s():
+    spec = ModelSpec(lambda: models.create("femnist_cnn", GRAY, 10, 0.1), GRAY)
+    with tf.Graph().as_default() as graph:
+        model = spec.instantiate()
+        everything = graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
+    seed = [model._step_seed]
+    assert {v.name for v in everything} == {v.name for v in [*model.variables, *seed]}
 
 
 def test_a_layer_without_output_fails_as_ever():

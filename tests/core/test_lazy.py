@@ -1,8 +1,10 @@
 """TensorFlow and TFF are imported on first use."""
 
+import gc
 import subprocess
 import sys
 
+import pytest
 import tensorflow as tf
 
 from tff_partial.core import lazy
@@ -24,3 +26,14 @@ def test_a_module_is_imported_when_an_attribute_is_read(monkeypatch):
 def test_attributes_are_those_of_the_module():
     assert lazy.tf.reduce_sum is tf.reduce_sum
     assert "reduce_sum" in vars(lazy.tf)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_only_what_we_imported_is_exempt_from_garbage_collection(monkeypatch, ours):
+    frozen = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
+    monkeypatch.setattr(lazy, "_loaded", {"tensorflow"} if ours else set())
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    assert lazy._LazyModule("colorsys").rgb_to_hsv
+    assert bool(frozen) == ours
+    assert gc.isenabled()
