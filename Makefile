@@ -2,7 +2,7 @@
 # make test    all tests
 # make check   format, lint and types
 # make format  apply the formatter and the linter's fixes
-# make docs    write the generated pages: flags, results and the report
+# make docs    write the generated pages: flags, results, the report and the plan of evidence
 # make audit   known vulnerabilities of the pinned packages (SECURITY.md); needs the network
 ARGS ?= --task=imdb --algo=embracing
 VENV := .venv
@@ -43,6 +43,8 @@ docs: $(INSTALLED)
 	$(BIN)/python -m tff_partial.cli.flag_reference docs/flags.md
 	$(BIN)/python -m tff_partial.report docs/runs --markdown --remarks=docs/remarks --output=docs/results.md
 	$(BIN)/python -m tff_partial.report docs/runs --remarks=docs/remarks --output=docs/report.html
+	$(BIN)/python -m tff_partial.claims --counts_in=README.md
+	$(BIN)/python -m tff_partial.claims --evidence=docs/evidence.md
 
 # The newest pip-audit every time: an old one may not understand the database.
 audit:

@@ -140,7 +140,7 @@ def _load_arrays(
 ) -> Arrays:
     if task.load_embedded is None or task.load_real is None or task.is_prepared is None:
         raise ValueError(f"{task.name} must have its loaders")
-    if data == "tfds" or (data == "auto" and task.is_prepared(data_dir)):
+    if task.has_real(data, data_dir):
         return task.load_real(data_dir)
     arrays = task.load_embedded(seed)
     if data == "auto":

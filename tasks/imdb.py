@@ -99,6 +99,23 @@ TASK = Task(
         tiers="strong:8,moderate:8,weak:16",
         target_accuracy=0.8,
     ),
+    # Long local training with clipped gradients: without either a short run on the reviews guesses.
+    real_demo=Settings(
+        model="bilstm",
+        width=0.25,
+        partition="dirichlet:10",
+        clients=16,
+        clients_per_round=4,
+        rounds=25,
+        local_steps=50,
+        batch_size=32,
+        learning_rate="1.0",
+        momentum=0.9,
+        clip_norm=1.0,
+        tiers="strong:4,moderate:4,weak:8",
+        target_accuracy=0.8,
+        eval_every=5,  # on 25,000 reviews it takes longer than a round
+    ),
     papers={
         "embracingfl": replace(
             presets.EMBRACINGFL,

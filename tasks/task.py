@@ -63,6 +63,10 @@ class Settings:
       weight_decay: Factor of the weights that is added to their gradient.
       weight_decay_on: kernels (before clipping) or all parameters (after it, as in PyTorch).
       clip_norm: Scale gradients to at most this global norm.
+      precision: Type that local training computes in: float32, bfloat16 or float16; weights and
+        evaluation stay float32.
+      record_precision: Type that recorded activations and client states are kept in: float32 or
+        bfloat16.
       local_steps: Local steps in a round (or --local_epochs).
       local_epochs: Passes through the local data in a round (or --local_steps).
       width: Rate of the model's channels and units, in (0, 1].
@@ -74,6 +78,8 @@ class Settings:
         1/4, 1/2:0.2,1/16:0.8 or feddse, in place of tiers.
       target_accuracy: Report the rounds to this test accuracy; 0: none.
       eval_every: Rounds between evaluations.
+      eval_examples: Test this many random examples in rounds before the last, which tests all; all
+        by default.
       train_examples: Deal out this many random training examples; all by default.
       source: Where in which paper these numbers stand, and which of them do not.
     """
@@ -89,6 +95,8 @@ class Settings:
     weight_decay: float = 0.0
     weight_decay_on: str = "kernels"
     clip_norm: Optional[float] = None
+    precision: str = "float32"
+    record_precision: str = "float32"
     local_steps: Optional[int] = None
     local_epochs: Optional[int] = None
     width: float = 1.0
@@ -97,6 +105,7 @@ class Settings:
     capacities: str = ""
     target_accuracy: Optional[float] = None
     eval_every: int = 1
+    eval_examples: Optional[int] = None
     train_examples: Optional[int] = None
     source: str = ""
 
@@ -111,6 +120,8 @@ class Settings:
         _require(self.weight_decay >= 0, "weight_decay", "not be negative", self.weight_decay)
         known = self.weight_decay_on in ("kernels", "all")
         _require(known, "weight_decay_on", "be kernels or all", self.weight_decay_on)
+        tested = self.eval_examples
+        _require(tested is None or tested >= 1, "eval_examples", "be at least 1", tested)
         clip = self.clip_norm
         _require(clip is None or clip > 0, "clip_norm", "be positive", clip)
         target = self.target_accuracy
@@ -191,7 +202,8 @@ class Task:
         none.
       loss: 'categorical' (softmax cross entropy) or 'binary' (one logit), of
         `tff_partial.objectives`.
-      demo: Settings of a small run on embedded data.
+      demo: Settings of a small run on embedded data, and on real data too if there is no
+        `real_demo`.
       papers: Settings by paper, with their places.
       default_paper: The key of `papers` that --preset=paper means.
       preprocess: In the graph, from a batch as stored to the model's input.
@@ -203,6 +215,7 @@ class Task:
       augment: In the graph, from a batch as stored and a seed [2] to another such batch; used only
         when asked for.
       generate: From (partition, clients, seed), the data itself, in place of the loaders.
+      real_demo: Settings of a small run on the real data.
     """
 
     name: str
@@ -224,6 +237,7 @@ class Task:
     metrics: tuple[str, ...] = ("accuracy",)
     augment: Optional[Callable[[Tensor, Tensor], Tensor]] = None
     generate: Optional[Callable[[str, int, int], FederatedData]] = None
+    real_demo: Optional[Settings] = None
 
     def __post_init__(self) -> None:
         _require(self.name.isidentifier(), "name", "be an identifier", self.name)
@@ -242,6 +256,15 @@ class Task:
             raise ValueError(
                 f"{self.name} must have load_embedded, load_real and is_prepared, or generate"
             )
+
+    def has_real(self, data: str, data_dir: Optional[str]) -> bool:
+        """Return whether data of this kind, in this folder, are real."""
+        found = data == "auto" and self.is_prepared is not None and self.is_prepared(data_dir)
+        return data == "tfds" or found
+
+    def small(self, is_real: bool) -> Settings:
+        """Return the settings of a small run on real or embedded data."""
+        return self.real_demo if is_real and self.real_demo is not None else self.demo
 
 
 def _require(condition: bool, name: str, what: str, value: object) -> None:

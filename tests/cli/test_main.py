@@ -40,7 +40,9 @@ def test_help_lists_every_command_with_a_line(arguments, monkeypatch, capsys):
 def test_an_unknown_command_is_one_line_and_exit_code_2(monkeypatch, capsys):
     assert tff_partial(monkeypatch, "repotr", "results") == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: command must be one of run, report, compare, plots, costs")
+    assert line.startswith(
+        "error: command must be one of run, report, claims, compare, plots, costs"
+    )
     assert line.endswith("Received: 'repotr'")
 
 

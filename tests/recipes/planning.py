@@ -21,9 +21,11 @@ folder, rounds, seconds, message = pathlib.Path(sys.argv[1]), *sys.argv[2:]
 folder.mkdir(parents=True, exist_ok=True)
 with open(folder / "starts", "a") as file:
     file.write(f"{os.getpid()}\\n")
+settings = {"task": "mnist", "algo": "fedavg", "data": "embedded: x", "rounds": int(rounds)}
+(folder / "config.json").write_text(json.dumps({"settings": settings}))
 for done in range(1, int(rounds) + 1):
     time.sleep(float(seconds))
-    (folder / "metrics.csv").write_text("round\\n" + "1\\n" * done)
+    (folder / "metrics.csv").write_text("round,seconds\\n" + "1,1\\n" * done)
 if message.startswith("diverged"):
     (folder / "summary.json").write_text(json.dumps({"diverged_at_round": int(rounds)}))
 if message:
@@ -45,7 +47,8 @@ def fake_run(folder, name, rounds=2, seconds=0.01, message=""):
     place = folder / name / "seed-0"
     arguments = ("-c", FAKE, str(place), str(rounds), str(seconds), message)
     experiment = types.SimpleNamespace(
-        settings=types.SimpleNamespace(rounds=rounds, target_accuracy=None)
+        settings=types.SimpleNamespace(rounds=rounds, target_accuracy=None),
+        task=types.SimpleNamespace(name="mnist"),
     )
     log = folder / "logs" / f"{name}.log"
     return recipe_plan.Run(row, 0, arguments, place, log, experiment, is_embedded=True)

@@ -13,6 +13,7 @@ from tff_partial.core import schedules
 from tff_partial.experiments import config
 from tff_partial.experiments import flags as run_flags
 from tff_partial.recipes import catalog
+from tff_partial.recipes import plan as recipe_plan
 from tff_partial.recipes import scale as recipe_scale
 from tff_partial.similarity import study
 
@@ -184,3 +185,48 @@ def test_tasks_say_whether_they_have_writers():
     for task in tasks.TASKS.values():
         if task.load_embedded is not None:
             assert bool(task.writers) == (task.load_embedded(0).writers is not None), task.name
+
+
+@pytest.mark.parametrize("name", [n for n in TRAINED if catalog.load(n).kind == "runs"])
+def test_every_recipe_of_trained_rows_has_reduced_settings(name, tmp_path):
+    given = {"data": "tfds", "output_dir": str(tmp_path)}
+    found = recipe_plan.create(recipe_plan.Options(name, given=given, reduced=True))
+    assert found.folder == tmp_path / name / "reduced"
+    assert found.document.reduced
+    assert found.document.differences
+    for run in found.runs:
+        settings, reduced = run.experiment.settings, run.row.reduced
+        assert all(each.why for each in reduced.values())
+        for field in ("rounds", "clients", "local_steps", "width", "clip_norm", "partition"):
+            if field in reduced:
+                assert getattr(settings, field) == reduced[field].value
+
+
+def test_what_follows_from_reduced_settings_follows_and_flags_come_last(tmp_path):
+    given = {"data": "tfds", "output_dir": str(tmp_path), "rounds": 7}
+    options = recipe_plan.Options("embracing/table3", 1.0, "case7", 1, given, True)
+    (run,) = recipe_plan.create(options).runs
+    settings = run.experiment.settings
+    assert (settings.clients, settings.tiers, settings.rounds) == (16, "strong:2,weak:14", 7)
+
+
+def test_reduced_settings_with_another_task_stand_in_for_the_papers(tmp_path):
+    given = {"data": "tfds", "output_dir": str(tmp_path)}
+    options = recipe_plan.Options("embracing/table4", 1.0, "case1", 1, given, True)
+    document = recipe_plan.create(options).document
+    (row,) = document.rows
+    assert row.stands_in
+    assert "--task=mnist" in row.command
+    assert "Reduced settings: task mnist: FEMNIST is not at hand" in document.notes[-1]
+
+
+def test_reduced_settings_are_for_real_data():
+    with pytest.raises(ValueError, match="reduced must have the real data"):
+        recipe_plan.create(
+            recipe_plan.Options("embracing/table5", given={"data": "embedded"}, reduced=True)
+        )
+
+
+def test_only_recipes_that_have_them_are_reduced():
+    with pytest.raises(ValueError, match="reduced must be of a recipe that has it"):
+        recipe_plan.create(recipe_plan.Options("embracing/table1", reduced=True))

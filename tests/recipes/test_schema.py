@@ -91,3 +91,17 @@ def test_what_does_not_keep_to_the_format_is_an_error(change, message):
         schema.parse("x/y", data)
     assert str(error.value).startswith("x/y.toml")
     assert "\n" not in str(error.value)
+
+
+def test_reduced_settings_of_a_row_replace_those_of_the_recipe():
+    rounds = {"value": 5, "why": "few"}
+    clients = {"value": 2, "why": "small"}
+    data = {**GOOD, "reduced": {"rounds": rounds, "clients": clients}}
+    row = {**GOOD["rows"][0], "reduced": {"rounds": {"value": 9, "why": "more"}}}
+    (found,) = schema.parse("own/t", {**data, "rows": [row]}).rows
+    assert found.reduced == {
+        "rounds": schema.Reduced(9, "more"),
+        "clients": schema.Reduced(2, "small"),
+    }
+    with pytest.raises(ValueError, match="reduced, rounds must have why"):
+        schema.parse("own/t", {**GOOD, "reduced": {"rounds": {"value": 5}}})

@@ -34,9 +34,9 @@ def test_recipe_has_ours_beside_the_papers_with_the_difference(results):
     assert costs[3]["rounds"] == "not run"
     assert "scale 0.1" in text.lower()
     assert "a tenth of the rounds" in text
-    assert "Best test accuracy; higher is better; scale 0.1:" in text
-    assert '<td class="better">+1.99</td>' in html
-    assert '<td class="worse">−0.38</td>' in html
+    assert "Best test accuracy; higher is better:" in text
+    assert '<td class="better" data-head="difference">+1.99</td>' in html
+    assert '<td class="worse" data-head="difference">−0.38</td>' in html
     assert (
         MARK
         not in html.partition("<style>")[0] + html.partition("<main>")[2].partition("<script")[0]
@@ -60,6 +60,15 @@ def test_rows_that_diverged_are_marked(results):
     ]
 
 
+def test_rounds_to_a_target_on_a_sample_say_so(results):
+    metric = {"name": "rounds_to_target", "label": "rounds", "unit": "rounds"}
+    folder = write_recipe(results, [row("avg", 3)], metric=metric)
+    extra = {"sampled_test_accuracy": 0.75, "test_examples": 1000}
+    write_run(folder / "avg" / "seed-0", ["", ""], extra=extra, eval_examples=1000)
+    ((compared,), _) = tables(rendered(results)[0])
+    assert compared["ours, rounds"] == "1 (on 1,000 test examples)"
+
+
 def test_fewer_is_better_for_rounds_and_targets_of_a_row_are_lines(results):
     metric = {
         "name": "rounds_to_target",
@@ -76,7 +85,7 @@ def test_fewer_is_better_for_rounds_and_targets_of_a_row_are_lines(results):
     text, html = rendered(results)
     (avg, *umf), _ = tables(text)
     assert (avg["ours, rounds"], avg["difference"]) == ("2.5 ± 0.7", "−0.5")
-    assert '<td class="better">−0.5</td>' in html
+    assert '<td class="better" data-head="difference">−0.5</td>' in html
     assert [line["target, %"] for line in umf] == ["50", "60", "90"]
     assert [line["ours, rounds"] for line in umf] == [
         "2.5 ± 0.7",
@@ -85,3 +94,12 @@ def test_fewer_is_better_for_rounds_and_targets_of_a_row_are_lines(results):
     ]
     assert [line["difference"] for line in umf] == ["−0.5", "–", "–"]
     assert [line["paper, rounds"] for line in umf] == ["3", "4", "not reached"]
+
+
+def test_other_data_than_the_papers_have_no_difference(results):
+    folder = write_recipe(results, [row("same", 50.0), row("other", 50.0, stands_in=True)])
+    for name in ("same", "other"):
+        write_run(folder / name / "seed-0", [0.4])
+    compared = tables(rendered(results)[0])[0]
+    assert [line["ours, %"] for line in compared] == ["40.00", "40.00"]
+    assert [line["difference"] for line in compared] == ["−10.00", "–"]

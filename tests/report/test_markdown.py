@@ -2,6 +2,7 @@
 
 import pathlib
 
+from tff_partial.recipes import claims
 from tff_partial.report import markdown, sections
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -12,7 +13,9 @@ def test_documented_results_are_what_the_report_makes_of_their_runs():
         sections.find([str(ROOT / "docs" / "runs")]), str(ROOT / "docs" / "remarks")
     )
     introduction = sections.read_remarks(str(ROOT / "docs" / "remarks"), "introduction")
-    assert (ROOT / "docs" / "results.md").read_text() == markdown.render(found, introduction)
+    findings = claims.of_sections(found)
+    expected = markdown.render(found, introduction, findings)
+    assert (ROOT / "docs" / "results.md").read_text() == expected
 
 
 def test_special_characters_are_shown_as_they_are():

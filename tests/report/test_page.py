@@ -1,6 +1,7 @@
 """The page: marks, escaping, and what it is made of."""
 
 import configparser
+import itertools
 import pathlib
 import re
 from html.parser import HTMLParser
@@ -11,25 +12,23 @@ from tff_partial.report import page
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def test_data_that_are_not_the_real_set_are_marked_in_every_table_and_figure(results):
+def test_data_that_are_not_the_real_set_are_marked_once_or_line_by_line_beside_others(results):
     folder = write_recipe(results, [row("strong", 60.0), row("weak", 50.0)])
     write_run(folder / "strong" / "seed-0", [0.5])
     write_run(folder / "weak" / "seed-0", [0.4], is_real=False, tiers="strong:1,weak:3")
     write_run(results / "single", [0.3], is_real=False)
     text, html = rendered(results)
-    captions = re.findall(r"^(.+):\n\n\|", text, re.MULTILINE)
-    assert len(captions) == len(tables(text)) == 4
-    assert all(f"**{MARK}**" in caption for caption in captions)
-    for table in tables(text):
-        for line in table:
-            assert (MARK in line["row"]) == ("strong" not in line["row"].split())
-    main_part = html.partition("<main>")[2].partition("<script")[0]
-    captions = re.findall(r'<p class="caption"[^>]*>(.*?)</p>', main_part)
-    figures = re.findall(r"<figcaption>(.*?)</figcaption>", main_part)
-    assert (len(captions), len(figures)) == (5, 2)
-    assert all(MARK in caption for caption in [*captions[1:], *figures])
-    keys = re.findall(r'class="label">(.*?)<small>', main_part)
-    assert [MARK in key for key in keys] == [False, True, True]
+    mixed, alone = text.split("\n## ")[1:]
+    assert len(tables(mixed)) == 3
+    for line in itertools.chain(*tables(mixed)):
+        assert (MARK in line["row"]) == ("weak" in line["row"].split())
+    assert alone.count(MARK) == 1  # in the facts
+    mixed, alone = re.findall(r'<section id="part.*?</section>', html, re.DOTALL)
+    heads = re.findall(r"<tbody>.*?</tbody>", mixed, re.DOTALL)
+    assert all(MARK in head for head in heads)
+    keys = re.findall(r'class="label">(.*?)<small>', mixed)
+    assert [MARK in key for key in keys] == [False, True]
+    assert alone.count(MARK) == 1
 
 
 def test_of_many_curves_some_are_shown_at_first_and_a_command_of_all_rows_stands_once(results):

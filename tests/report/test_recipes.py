@@ -33,33 +33,44 @@ def test_flags_beside_the_scale_are_said_and_tell_recipes_apart(results):
         "(partition=iid)",
     ]
     flags = "--clients=32 --augment=true --partition=iid"
-    assert f"The paper's setting, but for all rows: {flags}." in text
+    assert f"Changed: 0 of 1 rows, {flags}." in text
     assert "scale 1" not in text.lower()
     assert "a tenth of the rounds" not in text  # nothing was shrunk by the rule
-    assert "higher is better; the paper's setting with changes:" in text
-    assert '<td class="text">the paper&#x27;s setting with changes</td>' in html
+    assert f"<small>changed: 0 of 1 rows, {flags}</small>" in html
     assert "share (paper)" in tables(text)[0][0]
 
 
 @pytest.mark.parametrize(
-    ("scale", "given", "fact", "caption", "head"),
+    ("scale", "changes", "fact", "head"),
     [
-        (1.0, {}, "The paper's setting (scale 1).", "the paper's setting", "share"),
-        (0.1, {}, "Scale 0.1 of the paper's setting (a tenth of the rounds).", "scale 0.1", ""),
+        (1.0, {}, "The paper's setting: 1 of 1 rows, 2 seeds.", "share"),
+        (0.1, {}, "Scale 0.1: 1 of 1 rows, a tenth of the rounds, 2 seeds.", ""),
         (
             0.1,
-            {"clients": 9},
-            "Changed beside the scale, for all rows: --clients=9.",
-            "scale 0.1 with changes",
+            {"given": {"clients": 9}},
+            "Scale 0.1: 1 of 1 rows, a tenth of the rounds; --clients=9, 2 seeds.",
+            "",
+        ),
+        (
+            1.0,
+            {"given": {"clients": 9}, "differences": "9 of 128 clients", "all_rows": 10},
+            "Changed: 1 of 10 rows, 9 of 128 clients, 2 seeds.",
+            "",
+        ),
+        (
+            1.0,
+            {"reduced": True, "differences": "25 of 400 rounds"},
+            "Reduced: 1 of 1 rows, 25 of 400 rounds, 2 seeds.",
             "",
         ),
     ],
 )
-def test_how_far_it_is_the_papers_setting_is_said(results, scale, given, fact, caption, head):
-    write_recipe(results, [row("case1", 50.0)], scale=scale, given=given)
+def test_how_far_it_is_the_papers_setting_is_said(results, scale, changes, fact, head):
+    folder = write_recipe(results, [row("case1", 50.0)], scale=scale, **changes)
+    for seed in (0, 1):
+        write_run(folder / "case1" / f"seed-{seed}", [0.4], seed=seed)
     text, _ = rendered(results)
     assert fact in text
-    assert f"higher is better; {caption}:" in text
     assert (head or "share (paper)") in tables(text)[0][0]
 
 
@@ -78,3 +89,10 @@ def test_a_row_whose_data_stand_in_for_the_papers_is_marked(results):
     text, _ = rendered(results)
     assert f"real: mnist 3.0.1; real: mnist 3.0.1, in place of the paper's: **{MARK}**" in text
     assert [MARK in line["row"] for line in tables(text)[0]] == [False, True]
+
+
+def test_reduced_settings_are_told_apart_from_the_papers(results):
+    write_recipe(results / "whole", [row("case1", 50.0)], scale=1.0)
+    write_recipe(results / "less", [row("case1", 50.0)], scale=1.0, reduced=True)
+    titles = re.findall("^## (.*)$", rendered(results)[0], re.MULTILINE)
+    assert sorted(title.endswith("(reduced)") for title in titles) == [False, True]

@@ -5,6 +5,8 @@ import pytest
 from tests import chromium
 from tests.report.report_folders import row, write_recipe, write_run
 from tff_partial.cli.report import main
+from tff_partial.report import page, sections
+from tff_partial.report.ledger import HOLDS, NOT_RUN, UNDECIDED, Estimate, Finding
 
 pytestmark = pytest.mark.skipif(
     chromium.find() is None,
@@ -49,6 +51,14 @@ def report(tmp_path_factory):
     return root / "report.html"
 
 
+FINDINGS = [
+    Finding("embracing/table3", "a", "A.", "table 3", HOLDS, ours=Estimate(1.0, 0.5, 1.5), seeds=3),
+    Finding("embracing/table3", "b", "B.", "table 3", UNDECIDED, ours=Estimate(1.0), paper=2.0),
+    Finding("fedumf/table1", "c", "C.", "table 1", HOLDS, kind="ratio", ours=Estimate(0.5)),
+    Finding("fedumf/table1", "d", "D.", "table 1", NOT_RUN, paper=0.6, kind="ratio"),
+]
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     with chromium.Browser(tmp_path_factory.mktemp("profile")) as started:
@@ -70,7 +80,7 @@ def activate(browser, selector):
 
 
 def test_tables_and_figures_are_there_and_fit_the_screen(opened):
-    assert opened.run("document.querySelectorAll('main table').length") == 5
+    assert opened.run("document.querySelectorAll('main table').length") == 4
     opened.see("#part-1 figure")
     assert opened.run("document.querySelectorAll('figure canvas').length") == 2
     assert opened.run("document.documentElement.scrollWidth <= innerWidth")
@@ -162,4 +172,63 @@ def test_figures_follow_the_width_of_the_window(browser, report):
     browser.resize(500, 900)
     width = "document.querySelector('.uplot').getBoundingClientRect().width"
     assert 400 < browser.run(width) <= 500
+    assert browser.problems() == []
+
+
+def test_lines_are_cards_on_a_phone_and_the_navigation_stays(opened):
+    display = opened.run("getComputedStyle(document.querySelector('#part-0 td')).display")
+    heads = opened.run("getComputedStyle(document.querySelector('#part-0 thead')).display")
+    expected = ("flex", "none") if opened.is_phone else ("table-cell", "table-header-group")
+    assert (display, heads) == expected
+    opened.run("scrollTo(0, document.body.scrollHeight)")
+    assert opened.run("document.querySelector('.bar').getBoundingClientRect().top") == 0
+    activate(opened, ".menu summary")
+    activate(opened, ".menu a[href='#part-0']")
+    assert opened.run("location.hash") == "#part-0"
+    assert not opened.run("document.querySelector('.menu').open")
+
+
+def read_at(browser, share):
+    """The round that is read at this share of a figure's width."""
+    box = "document.querySelector('#part-0 .u-over').getBoundingClientRect()"
+    browser.see("#part-0 figure")
+    left, width, top = (browser.run(f"{box}.{name}") for name in ("left", "width", "top"))
+    place = {"x": left + share * width, "y": top + 40}
+    if browser.is_phone:
+        browser.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[place])
+        browser.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    else:
+        browser.call("Input.dispatchMouseEvent", type="mouseMoved", **place)
+    return int(browser.run(READOUT).split()[2].rstrip(":"))
+
+
+def test_curves_can_be_zoomed(opened):
+    assert read_at(opened, 0.05) == 1
+    read_at(opened, 0.55)  # round 6 is where it zooms
+    activate(opened, "#part-0 [data-zoom='0.5']")
+    assert read_at(opened, 0.05) in (3, 4)
+    assert read_at(opened, 0.95) in (8, 9)
+    activate(opened, "#part-0 [data-zoom='0']")
+    assert read_at(opened, 0.05) == 1
+
+
+def test_the_ledger_can_be_filtered(browser, report):
+    path = report.with_name("ledger.html")
+    path.write_text(page.render(sections.find([str(report.parent / "results")]), FINDINGS))
+    browser.open(path, *SCREENS["desk"])
+    shown = "[...document.querySelectorAll('.ledger li:not([hidden])')].map(e => e.dataset.claim)"
+    first = ["embracing/table3#a", "fedumf/table1#c", "embracing/table3#b"]
+    assert browser.run(shown) == first  # what was not run is hidden at first
+    browser.click(".filters input[value='not run']")
+    assert browser.run(shown) == [*first, "fedumf/table1#d"]
+    browser.run(
+        "(() => { const s = document.querySelector('.filters select'); s.value = 'fedumf';"
+        " s.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+    assert browser.run(shown) == ["fedumf/table1#c", "fedumf/table1#d"]
+    browser.click(".filters input[value='holds']")
+    browser.click(".filters input[value='not run']")
+    assert browser.run(shown) == []
+    assert not browser.run("document.querySelector('.none').hidden")
+    assert browser.run("document.querySelectorAll('.ledger svg').length") == 4
     assert browser.problems() == []

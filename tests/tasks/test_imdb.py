@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tasks import imdb
+from tasks import imdb, mnist
 from tests.tasks import declared
 
 
@@ -23,3 +23,11 @@ def test_an_empty_text_is_padding() -> None:
     train, test = imdb.vectorise(["a"], ["", "a", ""], length=2)
     assert train.tolist() == [[0, 2]]
     assert test.tolist() == [[0, 0], [0, 2], [0, 0]]
+
+
+def test_real_reviews_have_a_demo_of_their_own() -> None:
+    task = imdb.TASK
+    assert task.small(is_real=False) is task.demo
+    small = task.small(is_real=True)
+    assert (small.local_steps, small.clip_norm, small.width) == (50, 1.0, 0.25)
+    assert mnist.TASK.small(is_real=True) is mnist.TASK.demo

@@ -15,6 +15,7 @@ from tff_partial.cli import command_line
 COMMANDS = {
     "run": "Train a model, or run a recipe: a table of a paper.",
     "report": "Write results as one page, or as Markdown.",
+    "claims": "Print what our runs say about the papers' claims.",
     "compare": "Print the rounds that runs took to reach given accuracies.",
     "plots": "Draw the curves of several runs beside each other.",
     "costs": "Print what training a model costs a client, beside the papers' tables.",

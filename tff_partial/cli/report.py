@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from tff_partial.cli import command_line
+from tff_partial.recipes import claims
 from tff_partial.report import markdown, page, sections
 from tff_partial.report.runs import ReportError
 from tff_partial.results import text_files
@@ -38,10 +39,12 @@ def main(arguments: Sequence[str]) -> int:
         output = flags.output if flags.output is not None or flags.markdown else PAGE
         _check_output(output)
         parts = sections.add_remarks(sections.find(flags.folders), flags.remarks)
+        findings = claims.of_sections(parts)
         if flags.markdown:
-            text = markdown.render(parts, sections.read_remarks(flags.remarks, "introduction"))
+            introduction = sections.read_remarks(flags.remarks, "introduction")
+            text = markdown.render(parts, introduction, findings)
         else:
-            text = page.render(parts)
+            text = page.render(parts, findings)
         _write(output, text)
     except ValueError as error:
         for line in str(error).splitlines():

@@ -31,6 +31,7 @@ from tff_partial.results import summary
 _RECIPE = (
     Field("recipe", str, None, "Run a table of a paper, such as embracing/table3."),
     Field("scale", float, 1.0, "Recipes: shrink rounds and clients; 1 is the paper."),
+    Field("reduced", bool, False, "Recipes: settings with which the baseline learns in minutes."),
     Field("only", str, "", "Recipes: rows, such as case5,case7; all by default."),
     Field("seeds", int, 1, "Recipes: runs of each row, from --seed on.", (1, 1000)),
     Field("jobs", int, 1, "Recipes: runs at the same time.", flags.POSITIVE),
@@ -68,7 +69,11 @@ def recipe_options(values: absl_flags.FlagValues) -> recipe_plan.Options:
     """Return which recipe to run, and how; other flags that are given apply to all of its runs."""
     names = (*flags.DECIDING, *flags.EXECUTING)
     given = {name: values[name].value for name in names if values[name].present}
-    return recipe_plan.Options(values.recipe, values.scale, values.only, values.seeds, given)
+    if values.reduced and values["scale"].present:
+        raise ValueError(f"scale must not be given with reduced. Received: scale={values.scale:g}")
+    return recipe_plan.Options(
+        values.recipe, values.scale, values.only, values.seeds, given, values.reduced
+    )
 
 
 def list_everything() -> str:

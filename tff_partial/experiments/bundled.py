@@ -56,6 +56,7 @@ def create_model(
         input_dtype or ("int32" if "token" in architecture.inputs else "float32"),
         cuts={tier: Cut(*cut) for tier, cut in architecture.cuts.items()},
         capacity_batch=architecture.capacity_batch,
+        checked=True,  # all architectures, by a test
         **options,
     )
 

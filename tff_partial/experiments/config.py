@@ -67,12 +67,15 @@ class Experiment:
         }
 
 
-def create(task: Value = "imdb", algo: Value = "fedavg", **given: Value) -> Experiment:
+def create(
+    task: Value = "imdb", algo: Value = "fedavg", is_real: bool = False, **given: Value
+) -> Experiment:
     """Return the experiment that settings describe.
 
     Args:
       task: A key of `tasks.TASKS`.
       algo: A key of the registry.
+      is_real: Whether the data will be real: some tasks have another demo for them.
       **given: What differs from the preset and from the algorithm's defaults, by names of flags.
         The paper is the algorithm's own where it used the task, else the task's default; a target
         accuracy of 0 is none.
@@ -83,7 +86,8 @@ def create(task: Value = "imdb", algo: Value = "fedavg", **given: Value) -> Expe
     values = flags.check({**given, "task": task, "algo": algo}, flags.DECIDING)
     chosen_task = _choose("task", values["task"], tasks.TASKS)
     algorithm = _choose("algo", values["algo"], registry.ALGORITHMS)
-    base = _preset(chosen_task, algorithm, values["preset"], values["paper"])
+    demo = chosen_task.small(is_real)
+    base = _preset(chosen_task, algorithm, values["preset"], values["paper"], demo)
     settings = _changed(base, algorithm, {n: v for n, v in values.items() if n in flags.SETTINGS})
     experiment = Experiment(
         chosen_task,
@@ -107,7 +111,11 @@ def create(task: Value = "imdb", algo: Value = "fedavg", **given: Value) -> Expe
 
 
 def _preset(
-    task: tasks.Task, algorithm: Algorithm[Any], preset: str, paper: Optional[str]
+    task: tasks.Task,
+    algorithm: Algorithm[Any],
+    preset: str,
+    paper: Optional[str],
+    demo: tasks.Settings,
 ) -> tasks.Settings:
     """Return the settings that nobody has changed yet."""
     _choose("preset", preset, dict.fromkeys(PRESETS))
@@ -116,7 +124,7 @@ def _preset(
         return _choose("paper", own if paper is None else paper, task.papers)
     if paper is not None:
         raise ValueError(f"paper must be given with preset='paper' only. Received: paper={paper!r}")
-    return task.demo
+    return demo
 
 
 def _changed(
@@ -217,6 +225,8 @@ def create_params(experiment: Experiment, data: Optional[ClientArrays] = None) -
         weight_decay=settings.weight_decay,
         weight_decay_on=settings.weight_decay_on,
         clip_norm=settings.clip_norm,
+        precision=settings.precision,
+        record_precision=settings.record_precision,
     )
     known: dict[str, object] = {
         "tiers": tiers_of(experiment),

@@ -9,7 +9,7 @@ import numpy as np
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Row, ServerState, Structure
 
-_LOSSES = ("train_loss", "test_loss")
+_LOSSES = ("train_loss", "test_loss", "sampled_test_loss")
 _SHOWN = 10
 
 

@@ -27,6 +27,8 @@ class Execution:
       data_dir: Folder of tensorflow-datasets.
       client_state: Where clients' states are kept between rounds: memory or disk.
       client_state_cache: On disk: number of clients whose state stays in memory; 256 by default.
+      trace_cache: Folder where traced graphs are kept, so that later runs start sooner; auto is the
+        user's cache folder, none keeps nothing.
     """
 
     runtime: str = "in_process"
@@ -36,6 +38,7 @@ class Execution:
     data_dir: Optional[str] = None
     client_state: str = "memory"
     client_state_cache: Optional[int] = None
+    trace_cache: str = "auto"
 
     def __post_init__(self) -> None:
         received = f"Received: client_state={self.client_state!r}"

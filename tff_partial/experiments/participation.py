@@ -121,11 +121,14 @@ class Participation:
         self._averaging = process if isinstance(process, AveragingProcess) else None
         self.models: dict[str, Callable[[ServerState], Weights]] = {"": process.get_model_weights}
         initial: Structure = ()
+        precision = "float32"
         if self._stateful is not None:
             others = self._stateful.other_models.items()
             self.models |= {f"_{label}": get_weights for label, get_weights in others}
             initial = self._stateful.initial_client_state()
-        self.states = client_store.ClientStates(folder, initial, options.client_state_cache)
+            precision = self._stateful.record_precision
+        cache = options.client_state_cache
+        self.states = client_store.ClientStates(folder, initial, cache, precision)
         # A record serves every round; making one takes a millisecond.
         self._record = functools.lru_cache(maxsize=KEPT_RECORDS)(self._create_record)
 

@@ -33,7 +33,8 @@ def check_recipe(recipe: Recipe) -> None:
         raise ValueError(f"{expected}Received: {recipe.source!r}")
     known = _known_settings(recipe.kind)
     for row in recipe.rows:
-        unknown = sorted({*row.settings} - known)
+        reduced = {name: each.value for name, each in row.reduced.items()}
+        unknown = sorted({*row.settings, *reduced} - known)
         if unknown:
             raise ValueError(
                 f"{recipe.name}, {row.id} must have settings that decide the results of "
@@ -45,7 +46,7 @@ def check_recipe(recipe: Recipe) -> None:
                 f"{recipe.name}, {row.id} must have {missing}. Received: {row.settings}"
             )
         try:
-            flags.check(row.settings, flags.DECIDING)
+            flags.check({**row.settings, **reduced}, flags.DECIDING)
         except ValueError as error:
             message = f"{recipe.name}, {row.id} must have values of the right type: {error}"
             raise ValueError(message) from None

@@ -5,21 +5,22 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Optional
 
+from tff_partial.recipes import differences
 from tff_partial.recipes import scale as recipe_scale
 from tff_partial.recipes.schema import Recipe, Row
 from tff_partial.results import checks, text_files
-from tff_partial.results.schema import Fields, RecipeResults, RecipeRow
+from tff_partial.results.schema import RecipeResults, RecipeRow
 
 if TYPE_CHECKING:
-    from tff_partial.recipes.plan import PlannedRow
+    from tff_partial.recipes.plan import Options, PlannedRow
 
 NAME = "recipe.json"
 
 
 def create(
-    recipe: Recipe, rows: Sequence[Row], planned: Sequence[PlannedRow], given: Fields, scale: float
+    recipe: Recipe, rows: Sequence[Row], planned: Sequence[PlannedRow], options: Options
 ) -> RecipeResults:
     """Return the document.
 
@@ -27,29 +28,47 @@ def create(
       recipe: The recipe.
       rows: Those of its rows that are run.
       planned: The plan of each row; empty for exact tables.
-      given: Flags of the user that decide results.
-      scale: The share of the paper's setting; 1 is the paper.
+      options: What the user asks for.
     """
-    commands = {each.row.id: each.command for each in planned}
+    plans = {each.row.id: each for each in planned}
     own = f"python run_experiment.py --recipe={recipe.name}"
     embedded = sorted({each.experiment.task.name for each in planned if each.is_embedded})
     notes = [f"Embedded data stand for {name}, not the real set." for name in embedded]
+    notes += _reasons(recipe, rows) if options.reduced else []
     return RecipeResults(
         recipe.name,
         recipe.title,
         recipe.paper,
         recipe.kind,
         recipe.metric,
-        tuple(_row(row, commands.get(row.id, own)) for row in rows),
-        scale,
-        recipe_scale.RULE if planned else "",
+        tuple(_row(row, plans.get(row.id), own) for row in rows),
+        options.scale,
+        recipe_scale.RULE if planned and not options.reduced else "",
         (*recipe.notes, *notes),
-        dict(given),
+        dict(options.deciding),
+        options.reduced,
+        differences.text([(each.paper, each.experiment) for each in planned]),
+        len(recipe.rows),
     )
 
 
-def _row(row: Row, command: str) -> RecipeRow:
-    return RecipeRow(row.id, row.label, row.columns, command, row.stands_in, row.paper)
+def _reasons(recipe: Recipe, rows: Sequence[Row]) -> list[str]:
+    """Return why the reduced settings differ from the paper's, and what they lead to."""
+    reasons = dict.fromkeys(
+        f"{name.replace('_', ' ')} {each.value}: {each.why}"
+        for row in rows
+        for name, each in row.reduced.items()
+    )
+    measured = [f"Reduced settings, measured: {recipe.measured}"] if recipe.measured else []
+    return [f"Reduced settings: {'; '.join(reasons)}.", *measured]
+
+
+def _row(row: Row, planned: Optional[PlannedRow], own: str) -> RecipeRow:
+    command = planned.command if planned else own
+    stands_in = row.stands_in or (
+        planned is not None and planned.experiment.task is not planned.paper.task
+    )
+    return RecipeRow(row.id, row.label, row.columns, command, stands_in, row.paper)
 
 
 def merged(path: pathlib.Path, document: RecipeResults, recipe: Recipe) -> RecipeResults:

@@ -31,7 +31,7 @@ from tff_partial.recipes import plan as recipe_plan
 
 _STEPS, _REPEATS = 2, 3
 _FORWARD = 1 / 3  # of a step
-_Timed = dict[tuple[object, ...], tuple[ModelSpec, float]]
+Timed = dict[tuple[object, ...], tuple[ModelSpec, float]]
 
 
 def table(plan: recipe_plan.Plan) -> str:
@@ -40,7 +40,7 @@ def table(plan: recipe_plan.Plan) -> str:
     runtime.configure("in_process")
     lines = [("run", "algorithm", "rounds", "clients", "data", "minutes")]
     total = 0.0
-    timed: _Timed = {}
+    timed: Timed = {}
     for run in plan.runs:
         settings = run.experiment.settings
         minutes = 0.0 if outcome.is_finished(run) else seconds(run, timed) / 60
@@ -53,7 +53,7 @@ def table(plan: recipe_plan.Plan) -> str:
     return f"{head}\n{outcome.aligned(lines)}"
 
 
-def seconds(run: recipe_plan.Run, timed: _Timed) -> float:
+def seconds(run: recipe_plan.Run, timed: Timed) -> float:
     """Return what a run is estimated to take.
 
     Args:
@@ -71,6 +71,7 @@ def seconds(run: recipe_plan.Run, timed: _Timed) -> float:
     local = config.create_params(experiment).local
     steps = local.steps or local.epochs * -(-data.client_size(0) // local.batch_size)
     training = settings.clients_per_round * steps * step * _share(experiment, model, data)
+    tests = min(tests, settings.eval_examples or tests)
     evaluation = _FORWARD * step * tests / settings.batch_size / settings.eval_every
     return run.total_rounds * (training + evaluation)
 

@@ -13,7 +13,7 @@ from tff_partial import costs, tiers
 from tff_partial.core.model import Cut, ModelSpec
 from tff_partial.experiments import bundled
 from tff_partial.processes import submodel
-from tff_partial.recipes import catalog, document, outcome
+from tff_partial.recipes import catalog, claim_figures, document, outcome
 from tff_partial.recipes.plan import Plan
 from tff_partial.results import text_files
 from tff_partial.results.schema import Published
@@ -195,7 +195,7 @@ def show(plan: Plan, write: bool = True) -> str:
 
 
 def _compare(ours: Ours, paper: Published) -> str:
-    if ours.text.split(" (")[0] == paper.text.split(" (")[0]:
+    if claim_figures.is_equal(ours.text, paper.text):
         return "equal"
     if ours.value is None or paper.value is None:
         return "differs"

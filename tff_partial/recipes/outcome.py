@@ -1,17 +1,16 @@
-"""What the runs of a recipe came to, beside the paper's numbers.
-
-For metrics `..._to_target` a row may have several targets; all are read from the same metrics.csv.
-"""
+"""What the runs of a recipe came to, beside the paper's numbers."""
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Sequence
 from typing import Optional
 
 from tff_partial.recipes.plan import Plan, Run
-from tff_partial.results import metrics, summary, text_files
-from tff_partial.results.schema import Fields, Metric
+from tff_partial.report import comparison, recipes
+from tff_partial.results import summary, text_files
+from tff_partial.results.schema import Fields
 from tff_partial.similarity import tables
 
 
@@ -38,26 +37,24 @@ def read_summary(folder: pathlib.Path) -> Fields:
         return {}
 
 
-def measure(folder: pathlib.Path, metric: Metric, target: Optional[float]) -> Optional[float]:
-    """Return the metric of a finished run in its unit; None if a target was not reached."""
-    if not metric.has_target:
-        value = read_summary(folder).get(metric.name)
-        return metric.factor * value if isinstance(value, (int, float)) else None
-    cost = metrics.cost_to(metrics.read(str(folder)), target)
-    if cost is None:
-        return None
-    return cost.rounds if metric.name == "rounds_to_target" else cost.simulated_seconds
-
-
 def table(plan: Plan) -> str:
-    """Return a line for each row: the paper's number and that of our finished runs."""
-    metric = plan.recipe.metric
-    lines = [("row", "paper", "ours", "seeds")]
-    for row in plan.rows:
-        runs = [run for run in plan.runs if run.row.id == row.id and is_finished(run)]
-        lines.append((row.label, row.paper.text, _ours(metric, runs), str(len(runs))))
-    unit = f", {metric.unit}" if metric.unit else ""
-    return f"{plan.recipe.name}: {metric.label}{unit}\n\n{aligned(lines)}"
+    """Return the report's comparison with the paper, of the rows that were asked for."""
+    folder = str(plan.folder)
+    section = recipes.read(folder, folder)
+    ids = {row.id for row in plan.rows}
+    rows = tuple(row for row in section.rows if row.id in ids)
+    compared = comparison.compared(dataclasses.replace(section, rows=rows))
+    lines = [[line.head, *(cell.text for cell in line.cells)] for line in compared.lines]
+    text = f"{plan.recipe.name}: {compared.caption}\n\n{aligned([compared.heads, *lines])}"
+    return "\n\n".join(filter(None, [text, embedded(plan)]))
+
+
+def embedded(plan: Plan) -> str:
+    """Return a warning if embedded data stand in for real ones; empty if none do."""
+    names = sorted({run.experiment.task.name for run in plan.runs if run.is_embedded})
+    if not names:
+        return ""
+    return f"embedded data stand in for {', '.join(names)}: figures say nothing about the real set"
 
 
 def similarities(plan: Plan) -> str:
@@ -75,38 +72,3 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*lines)]
     padded = [[text.ljust(width) for text, width in zip(line, widths)] for line in lines]
     return "\n".join("  ".join(line).rstrip() for line in padded)
-
-
-def _ours(metric: Metric, runs: Sequence[Run]) -> str:
-    """Return the figure of a row's finished runs, and how many of them diverged."""
-    diverged = [run for run in runs if diverged_at(run) is not None]
-    if not diverged:
-        return _figure(metric, runs)
-    if len(diverged) == len(runs):
-        return f"diverged in round {diverged_at(diverged[0])}"
-    text = _figure(metric, [run for run in runs if run not in diverged])
-    return f"{text} ({len(diverged)} of {len(runs)} diverged)"
-
-
-def _figure(metric: Metric, runs: Sequence[Run]) -> str:
-    def spread(target: Optional[float]) -> str:
-        return _spread([measure(run.folder, metric, target) for run in runs])
-
-    if not runs:
-        return "-"
-    targets = [each.target for each in runs[0].row.paper.targets]
-    if not targets:
-        return spread(runs[0].experiment.settings.target_accuracy)
-    return ", ".join(f"{100 * target:g} %: {spread(target)}" for target in targets)
-
-
-def _spread(values: Sequence[Optional[float]]) -> str:
-    """Return mean and standard deviation; `*` if a seed did not reach the target."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return "*"
-    spread = metrics.spread(known)
-    if spread is None:
-        return "-"
-    mean = f"{spread.mean:.6g}"
-    return mean if spread.deviation is None else f"{mean} ± {spread.deviation:.2g}"

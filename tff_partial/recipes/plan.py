@@ -39,6 +39,7 @@ class Options:
       only: Rows, see `catalog.select`.
       seeds: Runs of each row.
       given: The other flags that were given, by name.
+      reduced: Whether the recipe's reduced settings take the place of the paper's.
     """
 
     recipe: str
@@ -46,6 +47,12 @@ class Options:
     only: str = ""
     seeds: int = 1
     given: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    reduced: bool = False
+
+    @property
+    def folder(self) -> str:
+        """The name of the results' folder."""
+        return "reduced" if self.reduced else f"scale-{self.scale:g}"
 
     @property
     def deciding(self) -> Settings:
@@ -97,12 +104,22 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedRow:
-    """A row at this scale: its settings without seed and folder, and what they describe."""
+    """A row at this scale: its settings without seed and folder, and what they describe.
+
+    Attributes:
+      row: The recipe's row.
+      program: What python runs.
+      settings: Its flags.
+      experiment: What they describe.
+      paper: The same at the paper's scale.
+      is_embedded: Whether its data are embedded.
+    """
 
     row: Row
     program: tuple[str, ...]
     settings: Settings
     experiment: config.Experiment
+    paper: config.Experiment
     is_embedded: bool
 
     @property
@@ -136,10 +153,11 @@ def create(options: Options) -> Plan:
     checks.check_given(recipe, options.given)
     rows = catalog.select(recipe, options.only)
     is_exact = recipe.kind == "exact"
-    scale = 1.0 if is_exact else options.scale
-    folder = pathlib.Path(
-        options.given.get("output_dir") or FOLDER, recipe.name, f"scale-{scale:g}"
-    )
+    if options.reduced and not all(row.reduced for row in rows):
+        raise ValueError(f"reduced must be of a recipe that has it. Received: {recipe.name}")
+    if is_exact:
+        options = dataclasses.replace(options, scale=1.0)
+    folder = pathlib.Path(options.given.get("output_dir") or FOLDER, recipe.name, options.folder)
     planned = [] if is_exact else [_plan_row(recipe, row, options) for row in rows]
     checks.check_hyperparameters(options.given, {row.experiment.algo for row in planned})
     first = options.given.get("seed", 0)
@@ -153,7 +171,7 @@ def create(options: Options) -> Plan:
         for seed in range(first, first + options.seeds)
         for row in planned
     ]
-    document = recipe_document.create(recipe, rows, planned, options.deciding, scale)
+    document = recipe_document.create(recipe, rows, planned, options)
     document = recipe_document.merged(folder / recipe_document.NAME, document, recipe)
     return Plan(recipe, rows, folder, tuple(runs), document)
 
@@ -161,25 +179,27 @@ def create(options: Options) -> Plan:
 def _plan_row(recipe: Recipe, row: Row, options: Options) -> PlannedRow:
     """Return a row's settings at this scale, with what the user gives."""
     paper = config.create(**{**row.settings, "preset": "paper"})
-    task = _task(options.given.get("task", paper.task.name))
+    reduced = {name: each.value for name, each in row.reduced.items() if options.reduced}
+    changes = {**reduced, **options.given}
+    task = _task(changes.get("task", paper.task.name))
     is_embedded = _is_embedded(task, options)
-    given = {name: value for name, value in options.given.items() if name in flags.SETTINGS}
+    given = {name: value for name, value in changes.items() if name in flags.SETTINGS}
     given = config.without_zero_target(given)
     scaled = recipe_scale.scaled(paper.settings, options.scale, given, is_embedded)
     bundled.check_model_fits(scaled.model, task)
     _check_writers(scaled.partition, task)
     settings: Settings = {"task": task.name, "algo": paper.algo}
-    base = task.demo
+    base = task.small(not is_embedded)
     if not is_embedded and task is paper.task:
         settings |= {"preset": "paper", "paper": row.settings["paper"]}
         base = task.papers[row.settings["paper"]]
     if recipe.kind == "analysis":  # whose own presets have other numbers of them
         settings |= {"clients": scaled.clients, "rounds": scaled.rounds}
     settings |= _differences(scaled, base) | _others(row.settings, paper.algo)
-    settings |= _others(options.given, paper.algo)
-    experiment = config.create(**settings)
+    settings |= _others(changes, paper.algo)
+    experiment = config.create(is_real=not is_embedded, **settings)
     program, settings = _program(recipe, settings | _data_settings(is_embedded, options), options)
-    return PlannedRow(row, program, settings, experiment, is_embedded)
+    return PlannedRow(row, program, settings, experiment, paper, is_embedded)
 
 
 def _check_writers(partition: str, task: tasks.Task) -> None:
@@ -252,8 +272,9 @@ def _is_embedded(task: tasks.Task, options: Options) -> bool:
     if data == "auto" and task.is_prepared and task.is_prepared(options.given.get("data_dir")):
         return False
     if options.scale == 1:
+        kind = "reduced" if options.reduced else "scale=1"
         raise ValueError(
-            "scale=1 must have the real data: --data=tfds downloads them, --data_dir names a "
+            f"{kind} must have the real data: --data=tfds downloads them, --data_dir names a "
             "folder where they are prepared; a smaller --scale runs on embedded data. "
             f"Received: no real data of {task.name}"
         )

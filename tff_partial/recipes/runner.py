@@ -49,6 +49,8 @@ def main(options: recipe_plan.Options, jobs: int = 1, dry_run: bool = False) -> 
     _fetch_data(plan, options)
     document.write(plan.folder, plan.document)
     say(f"{plan.recipe.name}: {len(plan.runs)} runs; results in {plan.folder}")
+    if recipe_results.embedded(plan):
+        say(recipe_results.embedded(plan))
     outcome = run_all(plan.runs, jobs)
     is_analysis = plan.recipe.kind == "analysis"
     print((recipe_results.similarities if is_analysis else recipe_results.table)(plan))

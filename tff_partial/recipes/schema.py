@@ -2,7 +2,8 @@
 
 Rows are written out under `rows`, or they are the combinations of `axes` for which `numbers` has an
 entry; the last axis runs along its lists. Settings of `combinations` apply to rows with all of
-their ids. docs/reproducing.md has examples.
+their ids. `reduced` has settings of `--reduced`, `claims` what the paper says about the rows.
+docs/reproducing.md has examples.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Optional
+from typing import Any, Optional
 
+from tff_partial.recipes import claim_rules
 from tff_partial.results import checks
 from tff_partial.results.checks import Json, fail
 from tff_partial.results.schema import KINDS, Fields, Metric, Published, RecipeRow, Target
@@ -34,9 +36,18 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?)(?: ± (\d+(?:\.\d+)?))?")
 
 @dataclasses.dataclass(frozen=True)
 class Row(RecipeRow):
-    """A row with its settings: the flags at the paper's scale."""
+    """A row with its settings: the flags at the paper's scale, and what `--reduced` changes."""
 
     settings: Fields = dataclasses.field(default_factory=dict)
+    reduced: Mapping[str, Reduced] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduced:
+    """A setting of `--reduced`: its value, and why it differs from the paper's."""
+
+    value: Any
+    why: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +64,8 @@ class Recipe:
       rows: The rows, in the paper's order.
       notes: What the paper leaves open, and how it is read here.
       source: See `kind`.
+      claims: What the paper says about the rows.
+      measured: What the baseline reached with the reduced settings, and how long it took.
     """
 
     name: str
@@ -63,6 +76,8 @@ class Recipe:
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     source: str = ""
+    claims: tuple[claim_rules.Claim, ...] = ()
+    measured: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +91,7 @@ class _Value:
     settings: Fields = dataclasses.field(default_factory=dict)
     targets: tuple[float, ...] = ()
     stands_in: bool = False
+    reduced: Fields = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +103,8 @@ class _Axis:
 @dataclasses.dataclass(frozen=True)
 class _Combination:
     ids: tuple[str, ...]
-    settings: Fields
+    settings: Fields = dataclasses.field(default_factory=dict)
+    reduced: Fields = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +122,9 @@ class _Document:
     axes: Optional[tuple[_Axis, ...]] = None
     combinations: tuple[_Combination, ...] = ()
     numbers: Optional[Fields] = None
+    reduced: Fields = dataclasses.field(default_factory=dict)
+    measured: str = ""
+    claims: tuple[claim_rules.Claim, ...] = ()
 
 
 def parse(name: str, data: Json) -> Recipe:
@@ -131,8 +151,20 @@ def parse(name: str, data: Json) -> Recipe:
     ids = [row.id for row in rows]
     if not rows or len(set(ids)) < len(ids) or max(map(len, ids)) > LONGEST_ID:
         fail(where, f"have rows, each with an id of its own, at most {LONGEST_ID} long", ids)
-    source = document.source or ""
-    return Recipe(name, document.title, document.paper, kind, metric, rows, document.notes, source)
+    if kind != "runs" and any(row.reduced for row in rows):
+        fail(where, "have no reduced settings unless it consists of runs", kind)
+    for claim in document.claims:
+        claim_rules.check(f"{where}, claim {claim.id}", claim, kind, ids)
+    source, notes = document.source or "", document.notes
+    title, paper = document.title, document.paper
+    more = document.claims, document.measured
+    return Recipe(name, title, paper, kind, metric, rows, notes, source, *more)
+
+
+def _reduced(where: str, *parts: Fields) -> dict[str, Reduced]:
+    """Return the settings of `--reduced`; later parts replace those of earlier ones."""
+    merged = {name: value for part in parts for name, value in part.items()}
+    return {n: checks.parse(Reduced, f"{where}, reduced, {n}", v, True) for n, v in merged.items()}
 
 
 def _rows(where: str, document: _Document) -> Iterator[Row]:
@@ -145,7 +177,8 @@ def _rows(where: str, document: _Document) -> Iterator[Row]:
             fail(place, "have paper", row.id)
         settings = {**document.settings, **row.settings}
         paper = _published(place, row.paper, row.targets, settings)
-        yield Row(row.id, row.label, row.columns, "", row.stands_in, paper, settings)
+        reduced = _reduced(place, document.reduced, row.reduced)
+        yield Row(row.id, row.label, row.columns, "", row.stands_in, paper, settings, reduced)
 
 
 def _combinations(where: str, document: _Document) -> Iterator[Row]:
@@ -185,13 +218,15 @@ def _combination(where: str, document: _Document, values: Sequence[_Value], cell
         columns |= {axis.column: value.label, **value.columns}
         settings |= value.settings
         targets = value.targets or targets
-    for combination in document.combinations:
-        if set(combination.ids) <= set(ids):
-            settings |= combination.settings
+    combinations = [each for each in document.combinations if {*each.ids} <= {*ids}]
+    for combination in combinations:
+        settings |= combination.settings
+    parts = [value.reduced for value in values] + [each.reduced for each in combinations]
     label = ", ".join(value.label for value in values)
     paper = _published(where, cell, targets, settings)
     stands_in = any(value.stands_in for value in values)
-    return Row("-".join(ids), label, columns, "", stands_in, paper, settings)
+    reduced = _reduced(where, document.reduced, *parts)
+    return Row("-".join(ids), label, columns, "", stands_in, paper, settings, reduced)
 
 
 def _published(where: str, cell: Json, targets: Sequence[float], settings: Fields) -> Published:

@@ -39,10 +39,9 @@ def compared(section: Section) -> Table:
 def _caption(section: Section) -> str:
     metric, kind = section.results.metric, section.results.kind
     better = {True: "; higher is better", False: "; lower is better", None: ""}
-    scale = "" if section.scale is None else f"; {section.scale_text}"
     how = "" if kind == "runs" else f"; {KINDS[kind]}"
     label = metric.label[:1].upper() + metric.label[1:]
-    return f"{label}{better[metric.higher_is_better]}{scale}{how}"
+    return f"{label}{better[metric.higher_is_better]}{how}"
 
 
 def _figures(row: Row, metric: Metric) -> list[tuple[Optional[float], Published, Optional[Spread]]]:
@@ -72,8 +71,11 @@ def _compared_cells(
     if ours is None:
         return [first, Cell(missing, "missing"), Cell(cells.NONE)]
     shown = _own_text(row) or cells.with_spread(ours, text, metric.factor)
+    shown += row.sample_note if metric.has_target else ""
     if missing:
         return [first, Cell(f"{shown} ({missing})"), Cell(cells.NONE)]
+    if not row.is_real:  # other data than the paper's
+        return [first, Cell(shown), Cell(cells.NONE)]
     return [first, Cell(shown), _difference(metric.factor * ours.mean, paper.value, metric)]
 
 

@@ -16,6 +16,7 @@ PERCENT = 100.0
 # Column of metrics.csv -> (what the page calls it, factor). Only what a run has is shown.
 QUANTITIES = {
     "test_accuracy": ("test accuracy, %", PERCENT),
+    metrics.SAMPLED_ACCURACY: ("accuracy on a sample of the test data, %", PERCENT),
     "test_accuracy_all_clients": ("test accuracy of all clients' mean, %", PERCENT),
     "discrepancy": ("discrepancy of the local models", 1.0),
 }

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tff_partial.report import commands, tables
+from tff_partial.report import commands, ledger, tables
 from tff_partial.report.cells import Line, Table
+from tff_partial.report.ledger import Finding
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import NOT_REAL
 
@@ -19,15 +20,37 @@ INTRODUCTION = (
 _SPECIAL = re.compile(r"([\\`*\[\]|~])|(?<!\w)(_)|(_)(?!\w)")
 
 
-def render(sections: Sequence[Section], introduction: str = "") -> str:
+def render(
+    sections: Sequence[Section], introduction: str = "", findings: Sequence[Finding] = ()
+) -> str:
     """Return the document as text.
 
     Args:
       sections: What is shown.
       introduction: Markdown of the user's own.
+      findings: The ledger of claims.
     """
-    parts = ["# Results", INTRODUCTION, *filter(None, [introduction]), *map(part, sections)]
-    return "\n\n".join(parts) + "\n"
+    head = ["# Results", INTRODUCTION, _ledger(findings), introduction]
+    parts = [part(each, ledger.verdict_of(findings, each.results.recipe)) for each in sections]
+    return "\n\n".join([*filter(None, head), *parts]) + "\n"
+
+
+def _ledger(findings: Sequence[Finding]) -> str:
+    """Return the counts, a table for each paper, and the claims that were not run."""
+    if not findings:
+        return ""
+    parts = ["## Claims", escape(ledger.counts(findings))]
+    for source in dict.fromkeys(finding.source for finding in findings):
+        own = [finding for finding in findings if finding.source == source]
+        was_run = [finding for finding in own if finding.verdict != ledger.NOT_RUN]
+        if was_run:
+            parts.append(_lines(f"{source}:", ledger.table(was_run)))
+        missing = [f"{f.says} ({f.recipe})" for f in own if f.verdict == ledger.NOT_RUN]
+        if missing:
+            parts.append(
+                "\n".join([f"{source}, not run:", "", *(f"- {escape(m)}" for m in missing)])
+            )
+    return "\n\n".join(parts)
 
 
 def escape(text: str) -> str:
@@ -37,9 +60,9 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", text)
 
 
-def part(section: Section) -> str:
-    """Return a part of the document: heading, facts, tables, remarks, notes, commands."""
-    parts = [f"## {escape(section.name)}", _marked(" ".join(section.facts))]
+def part(section: Section, verdict: str = "") -> str:
+    """Return a part of the document: heading, verdict, facts, tables, remarks, notes, commands."""
+    parts = [f"## {escape(section.name)}", escape(verdict), _marked(" ".join(section.facts))]
     parts += [_table(table, section) for table in tables.of_section(section)]
     parts += section.remarks
     parts += ["\n".join(f"- {escape(note)}" for note in section.results.notes), _commands(section)]
@@ -51,16 +74,17 @@ def _marked(text: str) -> str:
 
 
 def _table(table: Table, section: Section) -> str:
-    caption = escape(table.caption)
-    if not section.is_real:
-        caption += f". Data: {_marked('; '.join(section.data))}"
+    return _lines(f"{escape(table.caption)}:", table, section.is_mixed)
+
+
+def _lines(caption: str, table: Table, is_mixed: bool = False) -> str:
     heads = f"| {' | '.join(map(escape, table.heads))} |"
     rule = f"|{'---|' * len(table.heads)}"
-    return "\n".join([f"{caption}:", "", heads, rule, *map(_line, table.lines)])
+    return "\n".join([caption, "", heads, rule, *(_line(line, is_mixed) for line in table.lines)])
 
 
-def _line(line: Line) -> str:
-    head = escape(line.head) + ("" if line.is_real else f" (**{NOT_REAL}**)")
+def _line(line: Line, is_mixed: bool) -> str:
+    head = escape(line.head) + (f" (**{NOT_REAL}**)" if is_mixed and not line.is_real else "")
     cells = [escape(cell.text) for cell in line.cells]
     return f"| {' | '.join([head, *cells])} |"
 

@@ -50,40 +50,51 @@ class Section:
     @property
     def is_papers_setting(self) -> bool:
         """Whether nothing was shrunk or changed; what is computed exactly never is."""
-        return self.scale is None or (self.scale == 1 and not self.given)
+        is_whole = self.scale == 1 and not self.given and not self.results.reduced
+        return self.scale is None or is_whole
 
     @property
-    def scale_text(self) -> str:
-        """How far it is the paper's setting, for captions; empty if there is no scale."""
-        if self.scale is None:
+    def setting(self) -> str:
+        """How far it is the paper's setting; empty if nothing was trained for a paper."""
+        return ": ".join(filter(None, self._setting))
+
+    @property
+    def coverage(self) -> str:
+        """The same with rows and seeds: `changed: 3 of 10 rows, 60 of 1,000 rounds, 1 seed`."""
+        scale, differences = self._setting
+        if not scale:
             return ""
-        scale = "the paper's setting" if self.scale == 1 else f"scale {self.scale:g}"
-        return f"{scale} with changes" if self.given else scale
+        done = [row for row in self.rows if row.finished]
+        rows = f"{len(done)} of {self.results.all_rows or len(self.rows)} rows"
+        numbers = sorted({len(row.finished) for row in done})
+        seeds = " to ".join(str(number) for number in dict.fromkeys([*numbers[:1], *numbers[-1:]]))
+        seeds = f"{seeds} seed{'' if seeds == '1' else 's'}" if seeds else ""
+        return f"{scale}: {', '.join(filter(None, [rows, differences, seeds]))}"
+
+    @property
+    def _setting(self) -> tuple[str, str]:
+        """What kind of setting it is, and how it differs from the paper's."""
+        if self.scale is None:
+            return "", ""
+        if self.is_papers_setting:
+            return "the paper's setting", ""
+        scale = "changed" if self.scale == 1 else f"scale {self.scale:g}"
+        flags = " ".join(f"--{name}={value}" for name, value in self.given.items())
+        rule = self.results.scale_rule if self.scale != 1 else ""
+        told = self.results.differences or "; ".join(filter(None, [rule, flags]))
+        return "reduced" if self.results.reduced else scale, told
 
     @property
     def facts(self) -> tuple[str, ...]:
         """The sentences below the heading."""
         kind = self.results.kind
         facts = (
-            self.results.paper,
+            self.coverage,
             KINDS[kind] if kind != "runs" else "",
-            *self._setting(),
+            self.results.paper,
             f"data: {'; '.join(self.data)}" if self.data else "",
         )
         return tuple(f"{fact[:1].upper()}{fact[1:]}." for fact in facts if fact)
-
-    def _setting(self) -> tuple[str, ...]:
-        """Return the scale and what was changed beside it, a sentence each."""
-        if self.scale is None:
-            return ()
-        flags = " ".join(f"--{name}={value}" for name, value in self.given.items())
-        if self.scale == 1:
-            # Flags may shrink as much as a scale does: no "scale 1" beside them.
-            changed = f", but for all rows: {flags}"
-            return (f"the paper's setting{changed if flags else ' (scale 1)'}",)
-        rule = f" ({self.results.scale_rule})" if self.results.scale_rule else ""
-        scale = f"scale {self.scale:g} of the paper's setting{rule}"
-        return (scale, f"changed beside the scale, for all rows: {flags}" if flags else "")
 
     @property
     def data(self) -> tuple[str, ...]:
@@ -94,6 +105,11 @@ class Section:
     @property
     def is_real(self) -> bool:
         return all(row.is_real for row in self.rows)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some rows have real data and others have not: each is marked then."""
+        return not self.is_real and any(row.is_real for row in self.rows if row.runs)
 
 
 def read(root: str, folder: str) -> Section:
@@ -126,7 +142,7 @@ def _row(root: str, folder: str, row: RecipeRow, results: RecipeResults) -> Row:
     # Without --seed a command repeats seed 0, and so it does if nothing was run.
     if any(run.seed for run in seeds):
         command = commands.with_seeds(command, seeds)
-    return Row(row.label, row.columns, command, tuple(seeds), row.paper)
+    return Row(row.label, row.columns, command, tuple(seeds), row.paper, id=row.id)
 
 
 def _checked(run: Run, row: RecipeRow, results: RecipeResults) -> Run:

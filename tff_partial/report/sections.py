@@ -82,6 +82,8 @@ def _differences(section: Section, same: Sequence[Section]) -> str:
     differs = [name for name in names if len({each.given.get(name) for each in same}) > 1]
     scales = len({each.scale for each in same}) > 1
     words = [f"scale {section.scale:g}"] if scales and section.scale is not None else []
+    is_reduced = section.results.reduced and not all(each.results.reduced for each in same)
+    words += ["reduced"] if is_reduced else []
     return ", ".join([*words, *(f"{n}={section.given[n]}" for n in differs if n in section.given)])
 
 

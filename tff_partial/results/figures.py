@@ -65,16 +65,20 @@ def save(figure: Figure, path: str) -> None:
 def curves(rows: Sequence[MetricsRow], tiers: Sequence[str] = ()) -> Panels:
     """Return the panels of one run: loss, accuracy and, if there are tiers, accuracy by tier.
 
-    A tier has no point in rounds in which none of its clients took part, and nothing has one where
-    it is not finite.
+    Tests on a sample of the test data are a line of their own. A tier has no point in rounds in
+    which none of its clients took part, and nothing has one where it is not finite.
     """
 
     def points(column: str, clients: str = "") -> Points:
         taken = [r for r in rows if r.get(clients, 1) and r.get(column) is not None]
         return [(r["round"], r[column]) for r in taken if math.isfinite(r[column])]
 
+    examples = metrics.sample_size(rows)
+    kinds = {"train": "train", "test": "test"}
+    if examples is not None:
+        kinds[metrics.SAMPLED] = f"test on {examples:,} examples"
     panels: dict[str, dict[str, Points]] = {
-        name: {kind: points(f"{kind}_{name}") for kind in ("train", "test")}
+        name: {label: points(f"{kind}_{name}") for kind, label in kinds.items()}
         for name in ("loss", "accuracy")
     }
     by_tier = {name: points(f"train_accuracy_{name}", f"clients_{name}") for name in tiers}

@@ -23,6 +23,12 @@ MetricsRow: TypeAlias = Mapping[str, Any]
 
 # What a recipe is -> how its figures were obtained.
 KINDS = {"runs": "trained", "exact": "computed exactly", "analysis": "analysis of trained models"}
+# Settings that older runs lack, as they were then.
+OLD_SETTINGS = {
+    "weight_decay_on": "kernels",
+    "precision": "float32",
+    "record_precision": "float32",
+}
 TO_TARGET = "_to_target"  # the end of the names of metrics that count up to a target accuracy
 
 
@@ -141,6 +147,9 @@ class RecipeResults:
       scale_rule: How it was reduced.
       notes: What the paper leaves open, and how it is read here.
       given: Flags that replace what the scale makes of the paper's settings.
+      reduced: Whether these are the recipe's reduced settings.
+      differences: What differs from the paper's settings, such as `25 of 400 rounds`.
+      all_rows: How many rows the recipe has.
     """
 
     recipe: str
@@ -153,6 +162,9 @@ class RecipeResults:
     scale_rule: str = ""
     notes: tuple[str, ...] = ()
     given: Fields = dataclasses.field(default_factory=dict)
+    reduced: bool = False
+    differences: str = ""
+    all_rows: int = 0
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -115,7 +115,7 @@ def create_experiment(measure_every: int, **settings: Value) -> config.Experimen
     given = dict(PAPER if settings.get("preset") == "paper" else DEMO)
     given |= {name: value for name, value in settings.items() if value is not None}
     given |= {"algo": "periodic_averaging", "clients_per_round": given.get("clients")}
-    experiment = config.create(**given)
+    experiment = config.create(is_real=False, **given)
     clients = experiment.settings.clients
     if clients < 2:
         raise ValueError(f"clients must be at least 2. Received: clients={clients}")

@@ -118,7 +118,7 @@ class _Builder:
 
     def _config(self, layer: Layer) -> LayerConfig:
         config, axis = layer.get_config(), self._outputs.get(id(layer))
-        _initialize_with_zeros(config)
+        _prepare(config)
         if axis is None:
             return config
         kept = self._kept[axis.group]
@@ -138,13 +138,18 @@ class _Builder:
         return config
 
 
-def _initialize_with_zeros(config: LayerConfig) -> None:
-    """Replace the initialisers: weights are always assigned, and a graph may have ten models."""
+def _prepare(config: LayerConfig) -> None:
+    """Replace the initialisers and leave the type to the policy under which layers are made.
+
+    Weights are always assigned, and a graph may have ten models.
+    """
+    if config.get("dtype") == "float32":
+        del config["dtype"]
     for name, value in config.items():
         if name.endswith("_initializer"):
             config[name] = "zeros"
         if name in ("layer", "backward_layer") and value is not None:
-            _initialize_with_zeros(value["config"])
+            _prepare(value["config"])
 
 
 def _groups(groups: int, channels: int, kept: int) -> int:

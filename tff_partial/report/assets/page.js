@@ -55,7 +55,7 @@
     const select = element.querySelector("select");
     const keys = [...element.querySelectorAll(".key")];
     const shown = keys.map((key) => key.getAttribute("aria-pressed") === "true");
-    let chart = null, axis = "rounds", quantity = select.value;
+    let chart = null, axis = "rounds", quantity = select.value, seen = null;
 
     function style(i) {
       return { colour: css("--c" + (i % COLOURS)), dash: DASHES[Math.floor(i / COLOURS) % DASHES.length] };
@@ -89,7 +89,7 @@
       ctx.beginPath();
       ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
       ctx.clip();
-      if (figure.target != null && quantity.startsWith("test_accuracy")) {
+      if (figure.target != null && quantity.includes("test_accuracy")) {
         const y = u.valToPos(figure.target, "y", true);
         ctx.strokeStyle = css("--quiet");
         ctx.lineWidth = ratio;
@@ -111,7 +111,7 @@
     }
 
     function value(y) {
-      return quantity.startsWith("test_accuracy") ? y.toFixed(2) : number(y);
+      return quantity.includes("test_accuracy") ? y.toFixed(2) : number(y);
     }
 
     function showValues(u) {
@@ -130,6 +130,31 @@
       });
     }
 
+    // Shows the part of the x axis between two values; all of it without them.
+    function zoom(range) {
+      const last = chart.data[0][chart.data[0].length - 1] || 1;
+      const from = range ? Math.max(0, range[0]) : 0, to = range ? Math.min(last, range[1]) : last;
+      if (to - from <= last * 1e-3) return;
+      seen = from > 0 || to < last ? [from, to] : null;
+      chart.setScale("x", { min: from, max: to });
+    }
+
+    function zoomToSelection(u) {
+      const { left, width } = u.select;
+      if (width < 8) return;
+      const range = [u.posToVal(left, "x"), u.posToVal(left + width, "x")];
+      u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+      zoom(range);
+    }
+
+    // Half or twice as much around the cursor, else around the middle.
+    function zoomBy(factor) {
+      if (!factor) return zoom(null);
+      const { min, max } = chart.scales.x, at = chart.cursor.idx;
+      const middle = at == null ? (min + max) / 2 : chart.data[0][at], half = (factor * (max - min)) / 2;
+      zoom([middle - half, middle + half]);
+    }
+
     function draw() {
       if (chart) chart.destroy();
       const line = css("--line"), ink = css("--quiet"), font = "12px system-ui, sans-serif";
@@ -141,7 +166,7 @@
         bands: bands(),
         padding: [10, 14, 0, 0],
         scales: {
-          x: { time: false, range: (u, from, to) => [0, to || 1] },
+          x: { time: false, range: (u, from, to) => (seen || [0, (u.data[0] || []).slice(-1)[0] || 1]) },
           y: { range: { min: { pad: 0.05, soft: 0, mode: 3 }, max: { pad: 0.05 } } },
         },
         axes: [
@@ -149,12 +174,12 @@
           { ...common, label: figure.quantities[quantity], labelSize: 20, size: 54, values: (u, at) => at.map((y) => (y == null ? "" : number(y))) },
         ],
         cursor: {
-          drag: { x: false, y: false },
+          drag: { x: true, y: false, setScale: false },
           y: false,
           dataIdx: (u, s, at, x) => (s % 3 === 1 ? nearest(u.data[0], u.data[s], at, x) : null),
           points: { show: (u, s) => s % 3 === 1 && undefined },
         },
-        hooks: { setCursor: [showValues], draw: [drawMarks] },
+        hooks: { setCursor: [showValues], draw: [drawMarks], setSelect: [zoomToSelection] },
       }, aligned(figure.curves, quantity, axis), plot);
       keys.forEach((key, i) => {
         const swatch = key.querySelector(".swatch");
@@ -185,7 +210,10 @@
     element.querySelectorAll(".all").forEach((button) =>
       button.addEventListener("click", () => keys.forEach((_, i) => show(i, Boolean(button.dataset.show)))));
     element.querySelectorAll("input").forEach((input) =>
-      input.addEventListener("change", () => { axis = input.value; draw(); }));
+      input.addEventListener("change", () => { axis = input.value; seen = null; draw(); }));
+    element.querySelectorAll("[data-zoom]").forEach((button) =>
+      button.addEventListener("click", () => zoomBy(Number(button.dataset.zoom))));
+    plot.addEventListener("dblclick", () => zoom(null));
     select.addEventListener("change", () => { quantity = select.value; draw(); });
     select.parentElement.hidden = select.options.length < 2;
     plot.addEventListener("keydown", (event) => {
@@ -196,6 +224,26 @@
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
     draw();
   }
+
+  // The ledger shows the claims of the chosen paper and verdicts.
+  const filters = document.querySelector(".filters");
+  if (filters) {
+    const claims = [...document.querySelectorAll(".ledger li")], boxes = [...filters.querySelectorAll("input")];
+    const apply = () => {
+      const paper = filters.querySelector("select").value;
+      const verdicts = boxes.filter((box) => box.checked).map((box) => box.value);
+      claims.forEach((claim) => {
+        claim.hidden = (paper && claim.dataset.paper !== paper) || !verdicts.includes(claim.dataset.verdict);
+      });
+      document.querySelector(".none").hidden = claims.some((claim) => !claim.hidden);
+    };
+    filters.hidden = false;
+    apply();
+    filters.addEventListener("change", apply);
+    filters.addEventListener("submit", (event) => event.preventDefault());
+  }
+  document.querySelectorAll(".menu a").forEach((link) =>
+    link.addEventListener("click", () => { link.closest("details").open = false; }));
 
   // A figure is drawn when the reader comes near it: a report may have many.
   const waiting = new Set(document.querySelectorAll("figure[data-figure]"));
