@@ -7,7 +7,6 @@ from typing import Callable, Optional
 import numpy as np
 
 from . import partition as partition_lib
-from .partition import Partition
 from .task import Arrays, Task
 
 DATA_KINDS = ("auto", "embedded", "tfds")
@@ -60,24 +59,6 @@ class FederatedData:
         return client
 
 
-def from_arrays(arrays: Arrays, partition: Partition, num_classes: int) -> FederatedData:
-    """Return federated data from a data set in memory and a partition of its training examples."""
-
-    def client_data(client: int) -> tuple[np.ndarray, np.ndarray]:
-        indices = partition[client]
-        return arrays.train_x[indices], arrays.train_y[indices]
-
-    return FederatedData(
-        client_data,
-        lambda client: int(partition.sizes[client]),
-        len(partition),
-        (arrays.test_x, arrays.test_y),
-        num_classes,
-        arrays.description,
-        arrays.real,
-    )
-
-
 def load(
     task: Task,
     data: str = "auto",
@@ -88,7 +69,7 @@ def load(
     log: Callable[[str], None] = print,
     train_examples: Optional[int] = None,
 ) -> FederatedData:
-    """Load a task's data and deals it out.
+    """Load a task's data and deal it out.
 
     Args:
       task: One of `tasks.TASKS`, or your own.
@@ -121,8 +102,21 @@ def load(
     arrays = _load_arrays(task, data, data_dir, seed, log)
     if train_examples is not None:
         arrays = _some(arrays, train_examples, seed)
-    rule = partition_lib.create(partition, arrays.train_y, clients, seed, arrays.writers)
-    return from_arrays(arrays, rule, task.num_classes)
+    dealt = partition_lib.create(partition, arrays.train_y, clients, seed, arrays.writers)
+
+    def examples(client: int) -> tuple[np.ndarray, np.ndarray]:
+        indices = dealt[client]
+        return arrays.train_x[indices], arrays.train_y[indices]
+
+    return FederatedData(
+        examples,
+        lambda client: int(dealt.sizes[client]),
+        clients,
+        (arrays.test_x, arrays.test_y),
+        task.num_classes,
+        arrays.description,
+        arrays.real,
+    )
 
 
 def _some(arrays: Arrays, count: int, seed: int) -> Arrays:

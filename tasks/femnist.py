@@ -39,11 +39,7 @@ def _database(data_dir: Optional[str]) -> pathlib.Path:
 
 
 def load_real(data_dir: Optional[str]) -> Arrays:
-    """Return all writers' characters.
-
-    Raises:
-      DataError: when the database cannot be read or downloaded.
-    """
+    """Return all writers' characters; raise a DataError if they cannot be read or downloaded."""
     database = _database(data_dir)
     was_there = database.is_file()
     if not was_there:

@@ -68,11 +68,7 @@ def create_client(alpha: float, beta: float, seed: int, client: int) -> Client:
 
 
 def parse(partition: str) -> tuple[float, float]:
-    """Return (alpha, beta) of 'synthetic:ALPHA,BETA'.
-
-    Raises:
-      ValueError: for another partition.
-    """
+    """Return (alpha, beta) of 'synthetic:ALPHA,BETA'; raise a ValueError for another partition."""
     name, arguments = partition_lib.parse(partition)
     if name != "synthetic":
         raise ValueError(

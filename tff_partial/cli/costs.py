@@ -151,9 +151,9 @@ def _format(report: Mapping[str, Any]) -> str:
         *_align(report["rows"]),
     ]
     if report["fedpmt_table_2"]:
-        why = catalog.load("fedpmt/table2").notes[0]  # the paper's figures differ from ours
+        why_they_differ = catalog.load("fedpmt/table2").notes[0]
         lines += ["", f"FedPMT, table II: operations of a step of {report['batch_size']} examples"]
-        lines += ["", *_align(report["fedpmt_table_2"]), "", why]
+        lines += ["", *_align(report["fedpmt_table_2"]), "", why_they_differ]
     return "\n".join(line.rstrip() for line in lines)
 
 

@@ -48,11 +48,7 @@ class Devices:
 
 
 def parse_speeds(text: str) -> tuple[float, ...]:
-    """Read speeds such as '0.2,0.25,0.33,0.5,1'.
-
-    Raises:
-      ValueError: If one of them is not in (0, inf).
-    """
+    """Read speeds such as '0.2,0.25,1'; raise a ValueError if one of them is not in (0, inf)."""
     try:
         return tuple(speed(entry) for entry in text.split(","))
     except (ValueError, OverflowError):

@@ -32,7 +32,7 @@ class DivergedError(Exception):
 
 
 def find(state: ServerState, kept: Mapping[int, Structure], row: Row) -> str:
-    """Say what of a round is not finite, of state, clients' states and row; empty if nothing."""
+    """Say what of the state, of what clients keep and of a row is not finite; empty if all is."""
     losses = {name: value for name, value in row.items() if name.startswith(_LOSSES)}
     numbers = {n: v for n, v in losses.items() if v is not None and not isinstance(v, str)}
     wrong = [f"{name}={value}" for name, value in numbers.items() if not np.isfinite(value)]

@@ -105,11 +105,7 @@ class Run(NamedTuple):
 
 
 def read(folder: str) -> Run:
-    """Read a run's folder.
-
-    Raises:
-      ValueError: If it holds no run.
-    """
+    """Read a run's folder; raise a ValueError if it holds no run."""
     rows = metrics.read(folder)
     try:
         settings = read_json(os.path.join(folder, CONFIG))["settings"]

@@ -122,11 +122,7 @@ class Comparison(Callback):
 
 
 def draw_batches(x: np.ndarray, count: int, examples: int, seed: int) -> list[np.ndarray]:
-    """Draw batches of different held-out examples at random.
-
-    Raises:
-      ValueError: If there are not enough.
-    """
+    """Draw batches of different held-out examples; raise a ValueError if there are not enough."""
     if not 1 <= count * examples <= len(x):
         raise ValueError(
             f"batches * examples must be from 1 to {len(x)}, the held-out examples. "

@@ -88,8 +88,8 @@ def prepare(
 ) -> Prepared:
     """Check the input, load the data and make the results folder, in this order.
 
-    `figure` is a key of `schemes.FIGURES`, `settings` are any of `SETTINGS`; the other arguments
-    are as of `experiments.run.run`.
+    `figure` is a key of `schemes.FIGURES`, `measuring` is `Measuring()` by default, `settings` are
+    any of `SETTINGS`; the other arguments are as of `experiments.run.run`.
     """
     if figure not in schemes.FIGURES:
         raise ValueError(f"figure must be one of {[*schemes.FIGURES]}. Received: figure={figure}")

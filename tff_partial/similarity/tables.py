@@ -40,11 +40,7 @@ def write_csv(path: str, rows: Rows) -> None:
 
 
 def read_csv(path: str) -> Rows:
-    """Read what `write_csv` wrote.
-
-    Raises:
-      ResultsError: If it is something else.
-    """
+    """Read what `write_csv` wrote; raise a ResultsError if it is something else."""
     kinds = dict(zip(COLUMNS, (str, int, int, str, float, float, int)))
     try:
         table = text_files.read_csv(path)
