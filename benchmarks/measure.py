@@ -9,11 +9,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from typing import Any, Callable, NoReturn, Optional
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, NamedTuple, NoReturn, Optional
 
 
-def median_seconds(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+def median_seconds(
+    runs: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """Return the median time of each run after one to warm up.
 
     The runs take turns, so that a disturbance meets all of them alike.
@@ -23,9 +27,9 @@ def median_seconds(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[s
         run()
     for _ in range(rounds):
         for name, run in runs.items():
-            started = time.perf_counter()
+            started = clock()
             run()
-            times[name].append(time.perf_counter() - started)
+            times[name].append(clock() - started)
     return {name: statistics.median(values) for name, values in times.items()}
 
 
@@ -52,6 +56,39 @@ def in_child(
                 raise RuntimeError(f"{module} {' '.join(arguments)} failed:\n{file.read()[-2000:]}")
         with open(result) as file:
             return json.load(file)
+
+
+class CommandCost(NamedTuple):
+    """What a command took: time, processor time, peak memory."""
+
+    seconds: float
+    cpu: float
+    megabytes: float
+
+
+def run_command(command: Sequence[str], folder: str) -> CommandCost:
+    """Run a command in a folder, which Python imports from first.
+
+    Raises:
+      RuntimeError: If it fails, with the end of its output.
+    """
+    with tempfile.TemporaryFile("w+") as log:
+        started = time.perf_counter()
+        child = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "PYTHONPATH": folder},
+        )
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.perf_counter() - started
+        if child.returncode:
+            log.seek(0)
+            raise RuntimeError(f"{' '.join(command)} failed:\n{log.read()[-2000:]}")
+    return CommandCost(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def end_child(path: str, figures: Mapping[str, float]) -> NoReturn:

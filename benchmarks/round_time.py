@@ -2,8 +2,10 @@
 
     python -m benchmarks.round_time [--works=mlp,resnet20] [--rounds=5] [--json=FILE]
     python -m benchmarks.round_time --scaling
+    python -m benchmarks.round_time --precision=bfloat16 [--works=femnist_cnn,resnet20]
 
-The second form times rounds of 10 to 10,000 tiny clients: the cost of a client must not grow.
+The second form times rounds of 10 to 10,000 tiny clients: the cost of a client must not grow. The
+third compares our rounds in two precisions, which take turns in one process.
 
 Figures are medians of at least five rounds after warm-up. Each system runs in a process of its own,
 one after the other, so that none disturbs another and its peak memory (its worker's included) can
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
 import resource
 import time
 from typing import Any, Callable
@@ -24,6 +27,10 @@ SYSTEMS = ("ours", "stock", "bare")
 WORKS = ("mlp", "femnist_cnn", "resnet20", "mlp_10")
 # At least so many times as fast as stock TFF, at most so many times the time of the bare loop.
 BARS = {"mlp": (8, 1.25), "femnist_cnn": (1.9, 0.9), "resnet20": (1.45, 1.1), "mlp_10": (6, 1.4)}
+
+
+# A round in bfloat16 is at least so many times as fast as in float32, with instructions for it.
+PRECISION_BARS = {"femnist_cnn": 1.45, "resnet20": 1.35}
 
 
 def ours(work: Any) -> Callable[[], None]:
@@ -122,6 +129,42 @@ def scaling(rounds: int) -> dict[str, float]:
     return figures
 
 
+def precisions(work_name: str, precision: str, rounds: int) -> dict[str, float]:
+    """Return the seconds of a round in float32 and in a shorter type."""
+    from benchmarks import works
+
+    work, runs = works.WORKS[work_name], {}
+    for name in ("float32", precision):
+        local = dataclasses.replace(work.local, precision=name)
+        runs[name] = ours(dataclasses.replace(work, local=local))
+    return median_seconds(runs, rounds)
+
+
+def has_instructions(precision: str) -> bool:
+    """Return whether the CPU has instructions for a type (on Linux)."""
+    with open("/proc/cpuinfo") as file:
+        flags = set(re.findall(r"\w+", file.read()))
+    names = {"bfloat16": {"avx512_bf16", "amx_bf16"}, "float16": {"avx512_fp16", "amx_fp16"}}
+    return bool(flags & names[precision])
+
+
+def compare_precisions(names: list[str], precision: str, rounds: int) -> dict[str, Any]:
+    """Print and return the seconds of rounds; nothing where the CPU has no instructions for it."""
+    if not has_instructions(precision):
+        print(f"this CPU has no instructions for {precision}: nothing to compare")
+        return {}
+    rows = {}
+    for work in names:
+        options = (f"--precision={precision}", f"--works={work}", f"--rounds={rounds}")
+        figures = rows[work] = _in_child(*options)
+        ratio = figures["float32"] / figures[precision]
+        bar = PRECISION_BARS.get(work) if precision == "bfloat16" else None
+        aim = f" (bar: at least {bar})" if bar else ""
+        seconds = f"{figures['float32']:.3f} s in float32, {figures[precision]:.3f} in {precision}"
+        print(f"{work:<12} {seconds}: {ratio:.2f}x as fast{aim}", flush=True)
+    return rows
+
+
 def peak_memory_mb() -> float:
     """Return the peak memory of this process and of the workers that it started."""
     import psutil
@@ -138,15 +181,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="Rounds after warm-up.")
     parser.add_argument("--json", help="File for the figures.")
     parser.add_argument("--scaling", action="store_true", help="Vary the number of clients.")
+    parser.add_argument("--precision", help="Compare our rounds in this type with float32.")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child and args.scaling:
         end_child(args.child, scaling(args.rounds))
+    if args.child and args.precision:
+        end_child(args.child, precisions(args.works, args.precision, args.rounds))
     if args.child:
         end_child(args.child, measure(args.systems, args.works, args.rounds))
     if args.scaling:
         for clients, cost in _in_child("--scaling", f"--rounds={args.rounds}").items():
             print(f"{clients:>6} tiny clients: {cost:.3f} ms a client")
+        return
+    if args.precision:
+        rows = compare_precisions(args.works.split(","), args.precision, args.rounds)
+        write_json(args.json, rows)
         return
     rows = {}
     print(f"{'work':<12} {'system':<6} {'round s':>8} {'first s':>8} {'peak MB':>8}")

@@ -67,12 +67,12 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         Architecture("preact_resnet18", "resnet:create_preact_resnet18", normalized=True),
         Architecture(
             "wide_resnet28_10",
-            "wide_resnet:create_wide_resnet28_10",
+            "resnet:create_wide_resnet28_10",
             num_classes=100,
             normalized=True,
         ),
-        Architecture("wide_resnet16_8", "wide_resnet:create_wide_resnet16_8", normalized=True),
-        Architecture("vgg11", "vgg:create_vgg11", input_shape=_GRAY, normalized=True),
+        Architecture("wide_resnet16_8", "resnet:create_wide_resnet16_8", normalized=True),
+        Architecture("vgg11", "cnn:create_vgg11", input_shape=_GRAY, normalized=True),
         Architecture(
             "femnist_cnn",
             "cnn:create_femnist_cnn",
@@ -105,6 +105,13 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 NAMES = tuple(ARCHITECTURES)
 
 
+def architecture_of(name: str) -> Architecture:
+    """Returns the declaration of a model; raises a ValueError if there is none of this name."""
+    if name not in ARCHITECTURES:
+        raise ValueError(f"model must be one of {sorted(NAMES)}. Received: model={name!r}")
+    return ARCHITECTURES[name]
+
+
 def create(
     name: str,
     input_shape: Sequence[int],
@@ -130,28 +137,9 @@ def create(
     Raises:
       ValueError: If an argument is out of range for that model.
     """
-    if name not in ARCHITECTURES:
-        raise ValueError(f"model must be one of {sorted(NAMES)}. Received: model={name!r}")
-    architecture = ARCHITECTURES[name]
-    _check(architecture, tuple(input_shape), num_classes, width, normalization)
-    if normalization is not None and architecture.normalized:
-        options["normalization"] = normalization
-    module, function = architecture.builder.split(":")
-    builder = getattr(importlib.import_module(f"{__name__}.{module}"), function)
-    return builder(tuple(input_shape), num_classes, width=width, **options)
-
-
-def _check(
-    architecture: Architecture,
-    input_shape: tuple[int, ...],
-    num_classes: int,
-    width: float,
-    normalization: str | None,
-) -> None:
-    if not input_shape or any(size < 1 for size in input_shape):
-        raise ValueError(
-            f"input_shape must hold positive sizes. Received: input_shape={input_shape}"
-        )
+    architecture, shape = architecture_of(name), tuple(input_shape)
+    if not shape or any(size < 1 for size in shape):
+        raise ValueError(f"input_shape must hold positive sizes. Received: input_shape={shape}")
     if num_classes < 2:
         raise ValueError(f"num_classes must be at least 2. Received: num_classes={num_classes}")
     if not (math.isfinite(width) and 0 < width <= 1):
@@ -159,6 +147,11 @@ def _check(
     allowed = NORMALIZATIONS if architecture.normalized else ("none",)
     if normalization is not None and normalization not in allowed:
         raise ValueError(
-            f"normalization of {architecture.name} must be one of {list(allowed)}. "
+            f"normalization of {name} must be one of {list(allowed)}. "
             f"Received: normalization={normalization!r}"
         )
+    if normalization is not None and architecture.normalized:
+        options["normalization"] = normalization
+    module, function = architecture.builder.split(":")
+    builder = getattr(importlib.import_module(f"{__name__}.{module}"), function)
+    return builder(shape, num_classes, width=width, **options)

@@ -75,10 +75,7 @@ def create_bilstm(
       input_shape: `(length,)`; the input is token ids, int32 [batch, length].
       num_classes: number of classes; 2 gives one logit, more give one logit each.
       width: share of `embedding` and `units` to keep.
-      vocabulary: number of tokens.
-      embedding: size of an embedded token.
-      units: units of the LSTM in each direction.
-      dropout: rate before and after the LSTM.
+      vocabulary, embedding, units, dropout: if other than the papers'.
 
     Returns:
       A Sequential of the blocks `embedding`, `lstm` (a `BiLSTMBlock`) and `classifier`.

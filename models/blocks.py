@@ -123,6 +123,13 @@ def classifier(num_classes: int) -> Block:
     return tf.keras.layers.Dense(num_classes, name="classifier")
 
 
+def dense_blocks(units: Iterable[int], num_classes: int, width: float) -> list[Block]:
+    """Returns the blocks fc1 (which flattens), fc2, ..., classifier."""
+    first, *rest = (scale(width, size) for size in units)
+    hidden = [dense(f"fc{index}", size) for index, size in enumerate(rest, 2)]
+    return [flatten_dense("fc1", first), *hidden, classifier(num_classes)]
+
+
 def pooled_head(
     name: str, num_classes: int, *before: tf.keras.layers.Layer, defaults: Defaults = KERAS
 ) -> Block:

@@ -15,17 +15,20 @@ def create_fedpmt_fcnn(
 
     The paper says that all its layers are followed by ReLU; the logits here are not.
     """
-    return _mlp("fedpmt_fcnn", input_shape, num_classes, width, (400, 300, 200, 100))
+    parts = blocks.dense_blocks((400, 300, 200, 100), num_classes, width)
+    return blocks.sequential("fedpmt_fcnn", input_shape, parts)
 
 
 def create_mlp_200(input_shape: Shape, num_classes: int, width: float = 1.0) -> tf.keras.Sequential:
     """Two hidden layers of 200 with ReLU: EMNIST in FedUMF, the 2NN of McMahan et al., 2017."""
-    return _mlp("mlp_200", input_shape, num_classes, width, (200, 200))
+    parts = blocks.dense_blocks((200, 200), num_classes, width)
+    return blocks.sequential("mlp_200", input_shape, parts)
 
 
 def create_mlp_100(input_shape: Shape, num_classes: int, width: float = 1.0) -> tf.keras.Sequential:
     """Two hidden layers of 100 with ReLU: MNIST in FedUMF's appendix."""
-    return _mlp("mlp_100", input_shape, num_classes, width, (100, 100))
+    parts = blocks.dense_blocks((100, 100), num_classes, width)
+    return blocks.sequential("mlp_100", input_shape, parts)
 
 
 def create_softmax(input_shape: Shape, num_classes: int, width: float = 1.0) -> tf.keras.Sequential:
@@ -33,14 +36,3 @@ def create_softmax(input_shape: Shape, num_classes: int, width: float = 1.0) -> 
     del width
     block = blocks.flatten_dense("classifier", num_classes, activation=None)
     return blocks.sequential("softmax", input_shape, [block])
-
-
-def _mlp(
-    name: str, input_shape: Shape, num_classes: int, width: float, units: tuple[int, ...]
-) -> tf.keras.Sequential:
-    """Returns blocks fc1 (with the flatten), fc2, ..., classifier."""
-    first, *rest = (blocks.scale(width, size) for size in units)
-    parts = [blocks.flatten_dense("fc1", first)]
-    parts += [blocks.dense(f"fc{index}", size) for index, size in enumerate(rest, 2)]
-    parts.append(blocks.classifier(num_classes))
-    return blocks.sequential(name, input_shape, parts)

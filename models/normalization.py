@@ -64,15 +64,8 @@ def layers(
 ) -> list[tf.keras.layers.Layer]:
     """Returns the normalisation as a list of one layer, or of none for `none`.
 
-    Args:
-      kind: `batch`, `static`, `group` or `none`.
-      name: name of the layer.
-      channels: channels of its input.
-      gamma: initialiser of the scale.
-      epsilon: added to the variance; 1e-3 is Keras's, 1e-5 PyTorch's.
-
-    Raises:
-      ValueError: if `kind` is none of these.
+    `gamma` initialises the scale. Epsilon is added to the variance; 1e-3 is Keras's, 1e-5
+    PyTorch's. Raises a ValueError if there is no such kind.
     """
     options = {"epsilon": epsilon, "gamma_initializer": gamma, "name": name}
     if kind == "batch":

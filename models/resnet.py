@@ -1,11 +1,15 @@
 """Residual networks for small images.
 
 ResNet: He et al., 2016, arXiv:1512.03385. Pre-activation: He et al., 2016, arXiv:1603.05027.
-Convolutions have no bias where a normalisation follows. Which blocks have a 1x1 convolution on
-the shortcut is decided at full width, so that a narrow model has the variables of the full one.
+Wide ones, without dropout: Zagoruyko and Komodakis, 2016, arXiv:1605.07146; partial averaging
+trains WRN-28-10 on CIFAR-100 and WRN-16-8 on SVHN. Convolutions have no bias where a normalisation
+follows. Which blocks have a 1x1 convolution on the shortcut is decided at full width, so that a
+narrow model has the variables of the full one.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
@@ -140,6 +144,17 @@ def stem(filters: int, normalization: str) -> Block:
     )
 
 
+def stages(channels: Sequence[int], depth: int) -> Iterator[tuple[str, int, int, bool]]:
+    """Yields name, channels and stride of each block, and whether it is the first of its stage.
+
+    The first block of every stage but the first halves the map.
+    """
+    for stage, size in enumerate(channels, 1):
+        for index in range(1, depth + 1):
+            stride = 2 if index == 1 and stage > 1 else 1
+            yield f"stage{stage}_block{index}", size, stride, index == 1
+
+
 def create_resnet20(
     input_shape: Shape, num_classes: int, width: float = 1.0, normalization: str = "batch"
 ) -> tf.keras.Sequential:
@@ -150,13 +165,9 @@ def create_resnet20(
     normalisation of a block starts with gamma 0.
     """
     parts = [stem(blocks.scale(width, 16), normalization)]
-    for stage, channels in enumerate((16, 32, 64), 1):
-        filters = blocks.scale(width, channels)
-        for index in range(1, 4):
-            first = index == 1
-            stride = 2 if first and stage > 1 else 1
-            name = f"stage{stage}_block{index}"
-            parts.append(residual(name, filters, stride, first, normalization, gamma="zeros"))
+    for name, size, stride, is_first in stages((16, 32, 64), 3):
+        filters = blocks.scale(width, size)
+        parts.append(residual(name, filters, stride, is_first, normalization, gamma="zeros"))
     parts.append(blocks.pooled_head("head", num_classes))
     return blocks.sequential("resnet20", input_shape, parts)
 
@@ -170,14 +181,9 @@ def create_resnet18(
     a 1x1 convolution with normalisation in the first block of the others.
     """
     parts = [stem(blocks.scale(width, 64), normalization)]
-    for stage, channels in enumerate((64, 128, 256, 512), 1):
-        filters = blocks.scale(width, channels)
-        for index in (1, 2):
-            down = index == 1 and stage > 1
-            name = f"stage{stage}_block{index}"
-            parts.append(
-                residual(name, filters, 2 if down else 1, down, normalization, gamma="ones")
-            )
+    for name, size, stride, _ in stages((64, 128, 256, 512), 2):
+        filters = blocks.scale(width, size)
+        parts.append(residual(name, filters, stride, stride == 2, normalization, gamma="ones"))
     parts.append(blocks.pooled_head("head", num_classes))
     return blocks.sequential("resnet18", input_shape, parts)
 
@@ -190,51 +196,47 @@ def create_preact_resnet18(
     As in HeteroFL's code: a stem with stride 1, a final normalisation and ReLU in the head, and
     PyTorch's epsilon (1e-5), padding and initial kernels. There, normalisation is `static`.
     """
-    return create_preact(
-        "preact_resnet18",
-        input_shape,
-        num_classes,
-        width,
-        normalization,
-        64,
-        (64, 128, 256, 512),
-        2,
-        PYTORCH,
-    )
+    layout = (64, (64, 128, 256, 512), 2)
+    parts = preact_parts(num_classes, width, normalization, *layout, PYTORCH)
+    return blocks.sequential("preact_resnet18", input_shape, parts)
 
 
-def create_preact(
-    name: str,
-    input_shape: Shape,
+def create_wide_resnet28_10(
+    input_shape: Shape, num_classes: int, width: float = 1.0, normalization: str = "batch"
+) -> tf.keras.Sequential:
+    """WRN-28-10: 3x3x16, then 4 pre-activation blocks each of 160, 320 and 640 channels, dense."""
+    parts = preact_parts(num_classes, width, normalization, 16, (160, 320, 640), 4)
+    return blocks.sequential("wide_resnet28_10", input_shape, parts)
+
+
+def create_wide_resnet16_8(
+    input_shape: Shape, num_classes: int, width: float = 1.0, normalization: str = "batch"
+) -> tf.keras.Sequential:
+    """WRN-16-8: 3x3x16, then 2 pre-activation blocks each of 128, 256 and 512 channels, dense."""
+    parts = preact_parts(num_classes, width, normalization, 16, (128, 256, 512), 2)
+    return blocks.sequential("wide_resnet16_8", input_shape, parts)
+
+
+def preact_parts(
     num_classes: int,
     width: float,
     normalization: str,
     stem_channels: int,
-    stages: tuple[int, ...],
+    channels: tuple[int, ...],
     depth: int,
     defaults: Defaults = KERAS,
-) -> tf.keras.Sequential:
-    """Returns a pre-activation network with `depth` blocks in each stage.
+) -> list[Block]:
+    """Returns the blocks of a pre-activation network, `depth` of them in each stage.
 
-    The first block of every stage but the first halves the map. It has a 1x1 convolution on
-    its shortcut, and so has the first stage's if its channels are not those of the stem.
+    The first of a stage has a 1x1 convolution on its shortcut, unless the first stage has as many
+    channels as the stem.
     """
-    parts: list[Block] = [
-        conv2d("stem", blocks.scale(width, stem_channels), 3, 1, normalization, defaults),
-    ]
-    before = stem_channels
-    for stage, channels in enumerate(stages, 1):
-        for index in range(1, depth + 1):
-            stride = 2 if index == 1 and stage > 1 else 1
-            block = f"stage{stage}_block{index}"
-            filters = blocks.scale(width, channels)
-            projection = stride == 2 or channels != before
-            parts.append(
-                preact_residual(block, filters, stride, projection, normalization, defaults)
-            )
-            before = channels
-    filters = blocks.scale(width, before)
+    first = conv2d("stem", blocks.scale(width, stem_channels), 3, 1, normalization, defaults)
+    parts: list[Block] = [first]
+    for name, size, stride, is_first in stages(channels, depth):
+        filters = blocks.scale(width, size)
+        projection = stride == 2 or (is_first and size != stem_channels)
+        parts.append(preact_residual(name, filters, stride, projection, normalization, defaults))
     last = norm.layers(normalization, "head_norm", filters, epsilon=defaults.epsilon)
     relu = tf.keras.layers.ReLU(name="head_relu")
-    parts.append(blocks.pooled_head("head", num_classes, *last, relu, defaults=defaults))
-    return blocks.sequential(name, input_shape, parts)
+    return [*parts, blocks.pooled_head("head", num_classes, *last, relu, defaults=defaults)]

@@ -23,16 +23,3 @@ _NAMES = (
     "synthetic_feddc",
 )
 TASKS: Mapping[str, Task] = {name: import_module(f".{name}", __name__).TASK for name in _NAMES}
-
-__all__ = [
-    "DATA_KINDS",
-    "TASKS",
-    "Arrays",
-    "DataError",
-    "FederatedData",
-    "Inputs",
-    "Settings",
-    "Task",
-    "load",
-    "partition",
-]

@@ -6,7 +6,7 @@ its description says so wherever a result is shown.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,21 +14,13 @@ from .task import Arrays
 
 _DIGIT = 20  # Height of a digit after scaling, in a frame of 28.
 _PATCH = 15  # Height of a class pattern in a generated image of 32.
-
-
-class Reviews(NamedTuple):
-    """Generated texts [n] and their sentiment [n]."""
-
-    train_texts: np.ndarray
-    train_y: np.ndarray
-    test_texts: np.ndarray
-    test_y: np.ndarray
+_TEST = 1000  # Generated examples to test with.
 
 
 def digits(seed: int) -> Arrays:
     """Return scikit-learn's digits at 28x28: 1,397 shifted in three ways, 400 others to test."""
     rng = np.random.default_rng(seed)
-    (train, train_y), (test, test_y) = _split_digits(rng, copies=3)
+    (train, train_y), (test, test_y) = _split_digits(rng)
     return Arrays(
         _place(train, rng.integers(-2, 3, (len(train), 2))),
         train_y,
@@ -42,7 +34,7 @@ def digits(seed: int) -> Arrays:
 def digits_by_writer(seed: int, writers: int) -> Arrays:
     """Return the same digits by made-up writers, who differ in shift, contrast and number."""
     rng = np.random.default_rng(seed)
-    (train, train_y), (test, test_y) = _split_digits(rng, copies=3)
+    (train, train_y), (test, test_y) = _split_digits(rng)
     shares = rng.lognormal(0.0, 0.3, writers)
     shifts = rng.integers(-3, 4, (writers, 2))
     contrasts = rng.uniform(0.4, 1.0, writers)
@@ -59,10 +51,8 @@ def digits_by_writer(seed: int, writers: int) -> Arrays:
     )
 
 
-def _split_digits(
-    rng: np.random.Generator, copies: int
-) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Return digits [n, 20, 20] in [0, 255] and labels; copies stay with their originals."""
+def _split_digits(rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return digits [n, 20, 20] in [0, 255] and labels, to train (each three times) and to test."""
     from sklearn import datasets
 
     originals = datasets.load_digits()
@@ -70,8 +60,7 @@ def _split_digits(
     scale = _interpolation(8, _DIGIT)
     images = np.clip(scale @ (originals.images * (255 / 16)) @ scale.T, 0, 255)
     order = rng.permutation(len(labels))
-    train, test = np.tile(order[400:], copies), order[:400]
-    return (images[train], labels[train]), (images[test], labels[test])
+    return [(images[part], labels[part]) for part in (np.tile(order[400:], 3), order[:400])]
 
 
 def _interpolation(old: int, new: int) -> np.ndarray:
@@ -92,7 +81,6 @@ def colour_patterns(
     seed: int,
     num_classes: int,
     train: int = 4000,
-    test: int = 1000,
     strength: float = 50.0,
     places: int = 18,
     cells: int = 5,
@@ -106,7 +94,7 @@ def colour_patterns(
     rng = np.random.default_rng(seed)
     colours = rng.normal(0.0, strength, (num_classes, cells, cells, 3))
     patterns = colours.repeat(_PATCH // cells, axis=1).repeat(_PATCH // cells, axis=2)
-    y = _balanced_labels(num_classes, train, test, rng)
+    y = _balanced_labels(num_classes, train, rng)
     x = 40 * rng.standard_normal((len(y), 32, 32, 3), np.float32)
     x += rng.uniform(90.0, 160.0, (len(y), 1, 1, 3)).astype(np.float32)
     corners = (18 - places) // 2 + rng.integers(0, places, (len(y), 2))
@@ -118,21 +106,24 @@ def colour_patterns(
     return Arrays(x[:train], y[:train], x[train:], y[train:], description=description, real=False)
 
 
-def _balanced_labels(
-    num_classes: int, train: int, test: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Return shuffled labels int32 [train + test], every class equally often in each part."""
-    parts = [rng.permutation(np.arange(n) % num_classes) for n in (train, test)]
+def _balanced_labels(num_classes: int, train: int, rng: np.random.Generator) -> np.ndarray:
+    """Return shuffled labels int32 [train + 1000], every class equally often in each part."""
+    parts = [rng.permutation(np.arange(n) % num_classes) for n in (train, _TEST)]
     return np.concatenate(parts).astype(np.int32)
 
 
-def reviews(seed: int, train: int = 4000, test: int = 1000) -> Reviews:
-    """Return texts of 16 to 44 words, mostly neutral; most opinions agree with the label."""
+def reviews(seed: int, train: int = 4000) -> tuple[np.ndarray, ...]:
+    """Return texts [n] and their sentiment [n] to train with, and 1,000 others to test.
+
+    Texts have 16 to 44 words, mostly neutral; most opinions agree with the label.
+    """
     rng = np.random.default_rng(seed)
-    y = _balanced_labels(2, train, test, rng)
-    words = _vocabulary()
+    y = _balanced_labels(2, train, rng)
+    names = [f"name{number}" for number in range(300)]
+    kinds = (_NEGATIVE.split(), _POSITIVE.split(), _NEUTRAL.split() + names)
+    words = [np.array(kind) for kind in kinds]
     texts = np.array([_review(label, words, rng) for label in y])
-    return Reviews(texts[:train], y[:train], texts[train:], y[train:])
+    return texts[:train], y[:train], texts[train:], y[train:]
 
 
 _NEGATIVE = "awful bad boring broken cheap dull flat lazy poor worst"
@@ -144,19 +135,7 @@ _NEUTRAL = (
 )
 
 
-def _vocabulary() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return negative, positive and neutral words; the neutral ones include 300 made-up names."""
-    names = [f"name{number}" for number in range(300)]
-    return (
-        np.array(_NEGATIVE.split()),
-        np.array(_POSITIVE.split()),
-        np.array(_NEUTRAL.split() + names),
-    )
-
-
-def _review(
-    label: int, words: tuple[np.ndarray, np.ndarray, np.ndarray], rng: np.random.Generator
-) -> str:
+def _review(label: int, words: Sequence[np.ndarray], rng: np.random.Generator) -> str:
     negative, positive, neutral = words
     length = rng.integers(16, 45)
     is_opinion = rng.random(length) < 0.4

@@ -24,13 +24,9 @@ def create_task(
     """Return a task of images that tensorflow-datasets has.
 
     Args:
-      name: As in --task.
-      url: What tensorflow-datasets downloads.
-      mean: Mean of each channel, of pixels in [0, 1].
-      std: Standard deviation of each channel.
-      tfds_name: Name in tensorflow-datasets if it is another one.
-      transpose: Whether rows and columns are stored in the other order.
-      train: The splits of the training set, such as 'train+extra'.
+      name: As in --task, and in tensorflow-datasets unless `tfds_name` is given.
+      mean, std: Of each channel, of pixels in [0, 1].
+      url, transpose, train: As of `real.image_loader`.
       **fields: The other fields of `Task`.
     """
     tfds_name = tfds_name or name
@@ -58,15 +54,7 @@ def standardise(mean: Sequence[float], std: Sequence[float]) -> Callable[[Tensor
 
 
 def crop_and_flip(x: Tensor, seed: Tensor) -> Tensor:
-    """Crop images at random out of themselves with 4 pixels of 0 around, and mirror half of them.
-
-    Args:
-      x: uint8 [n, h, w, c].
-      seed: int [2]; the same one gives the same result.
-
-    Returns:
-      uint8 [n, h, w, c].
-    """
+    """Crop images [n, h, w, c] as `random_crop` does, and mirror half; a function of seed [2]."""
     return random_crop(_flip(x, seed), seed)
 
 

@@ -49,16 +49,10 @@ def align_right(tokens: tf.RaggedTensor, length: int) -> np.ndarray:
 
 def load_embedded(seed: int) -> Arrays:
     """Return generated reviews, 32 words of each."""
-    texts = embedded.reviews(seed)
-    train_x, test_x = vectorise(texts.train_texts, texts.test_texts, _EMBEDDED_LENGTH)
-    return Arrays(
-        train_x,
-        texts.train_y,
-        test_x,
-        texts.test_y,
-        description=f"embedded: generated reviews of {_EMBEDDED_LENGTH} words",
-        real=False,
-    )
+    train_texts, train_y, test_texts, test_y = embedded.reviews(seed)
+    train_x, test_x = vectorise(train_texts, test_texts, _EMBEDDED_LENGTH)
+    description = f"embedded: generated reviews of {_EMBEDDED_LENGTH} words"
+    return Arrays(train_x, train_y, test_x, test_y, description=description, real=False)
 
 
 def load_real(data_dir: Optional[str]) -> Arrays:

@@ -19,16 +19,8 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
+from . import partition_rules as rules
 from .assignment import Partition
-from .partition_rules import (
-    bootstrap,
-    classes,
-    dirichlet,
-    dirichlet_per_client,
-    iid,
-    natural,
-    unbalanced,
-)
 
 # Arguments beyond these are mistakes. With a smaller alpha NumPy draws for ever, and it would make
 # no difference: one client gets all of a class already. Larger numbers overflow or fill memory.
@@ -74,23 +66,23 @@ class Rule(NamedTuple):
 
 
 RULES: Mapping[str, Rule] = {
-    "iid": Rule(iid, "iid or iid:SIZE", (_count,), 0, _SIZES),
+    "iid": Rule(rules.iid, "iid or iid:SIZE", (_count,), 0, _SIZES),
     "unbalanced": Rule(
-        unbalanced,
+        rules.unbalanced,
         "unbalanced or unbalanced:SIGMA",
         (_SIGMA,),
         0,
         f"SIGMA positive, at most {MOST_SIGMA:g}",
     ),
     "dirichlet": Rule(
-        dirichlet, "dirichlet:ALPHA or dirichlet:ALPHA,fill", (_ALPHA, _fill), 1, _ALPHAS
+        rules.dirichlet, "dirichlet:ALPHA or dirichlet:ALPHA,fill", (_ALPHA, _fill), 1, _ALPHAS
     ),
     "dirichlet_per_client": Rule(
-        dirichlet_per_client, "dirichlet_per_client:ALPHA", (_ALPHA,), 1, _ALPHAS
+        rules.dirichlet_per_client, "dirichlet_per_client:ALPHA", (_ALPHA,), 1, _ALPHAS
     ),
-    "classes": Rule(classes, "classes:L or classes:L,SIZE", (_count, _count), 1, _SIZES),
-    "natural": Rule(natural, "natural or natural:WRITERS", (_count,), 0, _SIZES),
-    "bootstrap": Rule(bootstrap, "bootstrap:SIZE", (_count,), 1, _SIZES),
+    "classes": Rule(rules.classes, "classes:L or classes:L,SIZE", (_count, _count), 1, _SIZES),
+    "natural": Rule(rules.natural, "natural or natural:WRITERS", (_count,), 0, _SIZES),
+    "bootstrap": Rule(rules.bootstrap, "bootstrap:SIZE", (_count,), 1, _SIZES),
     # Not a rule for given examples: the clients are generated, see synthetic.py and
     # synthetic_feddc.py.
     "synthetic": Rule(
@@ -122,17 +114,9 @@ def parse(text: str) -> tuple[str, tuple[Any, ...]]:
 def create(
     text: str, labels: np.ndarray, clients: int, seed: int, writers: Optional[np.ndarray] = None
 ) -> Partition:
-    """Return the partition that `text` describes.
+    """Return the partition that a text such as 'dirichlet:0.1' describes; a function of the seed.
 
-    Args:
-      text: A rule with its arguments, such as 'dirichlet:0.1'.
-      labels: The class of each example, integers [n].
-      clients: The number of clients.
-      seed: A non-negative number; the same one gives the same partition.
-      writers: The natural client of each example [n], for 'natural'.
-
-    Returns:
-      A partition of `clients` clients.
+    Each example has a label and, for 'natural', a writer, both integers [n].
 
     Raises:
       ValueError: where the text is wrong or the data cannot be dealt out so.

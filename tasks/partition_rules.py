@@ -6,7 +6,7 @@ from typing import Optional
 
 import numpy as np
 
-from .assignment import Bootstrap, Contiguous, Partition, from_counts, from_owners
+from .assignment import Partition, contiguous, from_counts, from_owners
 
 MINIMUM = 10
 MAX_REDRAWS = 2000
@@ -17,8 +17,8 @@ def iid(labels: np.ndarray, clients: int, seed: int, size: Optional[int] = None)
     _check_enough(len(labels), clients, size or 1)
     order = np.random.default_rng(seed).permutation(len(labels))
     if size is not None:
-        return Contiguous(order[: clients * size], np.full(clients, size))
-    return Contiguous(order, np.diff(np.arange(clients + 1) * len(labels) // clients))
+        return contiguous(order[: clients * size], np.full(clients, size))
+    return contiguous(order, np.diff(np.arange(clients + 1) * len(labels) // clients))
 
 
 def unbalanced(labels: np.ndarray, clients: int, seed: int, sigma: float = 0.3) -> Partition:
@@ -27,7 +27,7 @@ def unbalanced(labels: np.ndarray, clients: int, seed: int, sigma: float = 0.3) 
     rng = np.random.default_rng(seed)
     shares = np.cumsum(rng.lognormal(0.0, sigma, clients))
     cuts = np.round(shares / shares[-1] * (len(labels) - clients)).astype(np.int64)
-    return Contiguous(rng.permutation(len(labels)), 1 + np.diff(cuts, prepend=0))
+    return contiguous(rng.permutation(len(labels)), 1 + np.diff(cuts, prepend=0))
 
 
 def dirichlet(
@@ -200,8 +200,12 @@ def natural(
 
 
 def bootstrap(labels: np.ndarray, clients: int, seed: int, size: int) -> Partition:
-    """Draw `size` examples a client with replacement: clients share examples."""
-    return Bootstrap(len(labels), size, clients, seed)
+    """Draw `size` examples a client with replacement, a pure function of (seed, client)."""
+
+    def draw(client: int) -> np.ndarray:
+        return np.random.default_rng([seed, client]).integers(len(labels), size=size)
+
+    return Partition(np.broadcast_to(np.int64(size), (clients,)), draw)
 
 
 def _check_enough(examples: int, clients: int, each: int = 1) -> None:

@@ -105,12 +105,9 @@ DEPTH = "Depth of the network stated only for its memory (18)."
 
 
 def fedumf_appendix(data: str = "", not_stated: str = "", **changes: Any) -> Settings:
-    """Return FedUMF's settings of appendix A.
+    """Return FedUMF's settings of appendix A, with changes of those of CIFAR-10.
 
-    Args:
-      data: What its data are, for `source`.
-      not_stated: What the paper leaves open for this task, for `source`.
-      **changes: Fields that differ from those of CIFAR-10.
+    `source` says what the data are and what the paper leaves open for this task.
     """
     source = (
         f"FedUMF, appendix A, tables A1 and A2 (non-IID, 15 %){data}. Not stated: {not_stated}"

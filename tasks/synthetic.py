@@ -84,11 +84,7 @@ def parse(partition: str) -> tuple[float, float]:
 
 
 def generate(partition: str, clients: int, seed: int) -> FederatedData:
-    """Return federated data for 'synthetic:ALPHA,BETA'.
-
-    Raises:
-      ValueError: for another partition.
-    """
+    """Return federated data for 'synthetic:ALPHA,BETA'; see `parse`."""
     alpha, beta = parse(partition)
 
     def examples(client: int, held_out: bool = False) -> Examples:
@@ -115,13 +111,7 @@ def federated(
 ) -> FederatedData:
     """Return federated data of generated clients, tested on examples of the first 100 of them.
 
-    Args:
-      train: Client -> its training examples.
-      size: Client -> how many they are.
-      clients: The population.
-      test: Client -> its test examples.
-      num_classes: Classes.
-      description: A label for results.
+    Of a client's number, `train` and `test` return its examples and `size` how many it trains with.
     """
     tested = [test(client) for client in range(min(clients, _TEST_CLIENTS))]
     test_x, test_y = (np.concatenate(part) for part in zip(*tested))

@@ -49,11 +49,7 @@ def _model(u: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def generate(partition: str, clients: int, seed: int) -> FederatedData:
-    """Return federated data for 'synthetic:ALPHA,BETA'.
-
-    Raises:
-      ValueError: for another partition.
-    """
+    """Return federated data for 'synthetic:ALPHA,BETA'; see `synthetic.parse`."""
     alpha, beta = synthetic.parse(partition)
 
     def examples(client: int) -> synthetic.Examples:

@@ -63,6 +63,10 @@ class Settings:
       weight_decay: Factor of the weights that is added to their gradient.
       weight_decay_on: kernels (before clipping) or all parameters (after it, as in PyTorch).
       clip_norm: Scale gradients to at most this global norm.
+      precision: Type that local training computes in: float32, bfloat16 or float16; weights and
+        evaluation stay float32.
+      record_precision: Type that recorded activations and client states are kept in: float32 or
+        bfloat16.
       local_steps: Local steps in a round (or --local_epochs).
       local_epochs: Passes through the local data in a round (or --local_steps).
       width: Rate of the model's channels and units, in (0, 1].
@@ -74,6 +78,8 @@ class Settings:
         1/4, 1/2:0.2,1/16:0.8 or feddse, in place of tiers.
       target_accuracy: Report the rounds to this test accuracy; 0: none.
       eval_every: Rounds between evaluations.
+      eval_examples: Test this many random examples in rounds before the last, which tests all; all
+        by default.
       train_examples: Deal out this many random training examples; all by default.
       source: Where in which paper these numbers stand, and which of them do not.
     """
@@ -89,6 +95,8 @@ class Settings:
     weight_decay: float = 0.0
     weight_decay_on: str = "kernels"
     clip_norm: Optional[float] = None
+    precision: str = "float32"
+    record_precision: str = "float32"
     local_steps: Optional[int] = None
     local_epochs: Optional[int] = None
     width: float = 1.0
@@ -97,28 +105,29 @@ class Settings:
     capacities: str = ""
     target_accuracy: Optional[float] = None
     eval_every: int = 1
+    eval_examples: Optional[int] = None
     train_examples: Optional[int] = None
     source: str = ""
 
     def __post_init__(self) -> None:
         for name in ("clients", "clients_per_round", "rounds", "batch_size", "eval_every"):
             _require(getattr(self, name) >= 1, name, "be at least 1", getattr(self, name))
-        _require(
-            self.clients <= MOST_CLIENTS, "clients", f"be at most {MOST_CLIENTS:,}", self.clients
-        )
+        clients, per_round = self.clients, self.clients_per_round
+        _require(clients <= MOST_CLIENTS, "clients", f"be at most {MOST_CLIENTS:,}", clients)
         _require(bool(self.model), "model", "be given", self.model)
         _require(0 < self.width <= 1, "width", "be in (0, 1]", self.width)
         _require(0 <= self.momentum < 1, "momentum", "be in [0, 1)", self.momentum)
         _require(self.weight_decay >= 0, "weight_decay", "not be negative", self.weight_decay)
         known = self.weight_decay_on in ("kernels", "all")
         _require(known, "weight_decay_on", "be kernels or all", self.weight_decay_on)
+        tested = self.eval_examples
+        _require(tested is None or tested >= 1, "eval_examples", "be at least 1", tested)
         clip = self.clip_norm
         _require(clip is None or clip > 0, "clip_norm", "be positive", clip)
         target = self.target_accuracy
         _require(target is None or 0 < target <= 1, "target_accuracy", "be in (0, 1]", target)
-        limit = f"be at most clients ({self.clients})"
-        fits = self.clients_per_round <= self.clients
-        _require(fits, "clients_per_round", limit, self.clients_per_round)
+        limit = f"be at most clients ({clients})"
+        _require(per_round <= clients, "clients_per_round", limit, per_round)
         partition_lib.parse(self.partition)
         self._check_local_work()
         self._check_schedule()
@@ -132,9 +141,8 @@ class Settings:
             )
         if (self.local_steps or 0) < 1 and (self.local_epochs or 0) < 1:
             raise ValueError(f"local_steps or local_epochs must be at least 1. Received: {given}")
-        if (self.local_steps or 1) * self.batch_size > MOST_EXAMPLES or (
-            self.local_epochs or 1
-        ) > MOST_EPOCHS:
+        examples = (self.local_steps or 1) * self.batch_size
+        if examples > MOST_EXAMPLES or (self.local_epochs or 1) > MOST_EPOCHS:
             raise ValueError(
                 f"local_steps times batch_size must be at most {MOST_EXAMPLES:,}, local_epochs at "
                 f"most {MOST_EPOCHS:,}. Received: {given}, batch_size={self.batch_size}"
@@ -233,26 +241,14 @@ class Task:
 
     def __post_init__(self) -> None:
         _require(self.name.isidentifier(), "name", "be an identifier", self.name)
-        _require(self.num_classes >= 2, "num_classes", "be at least 2", self.num_classes)
+        classes, shape = self.num_classes, self.input_shape
+        _require(classes >= 2, "num_classes", "be at least 2", classes)
         objectives.check(self.loss, self.metrics)
-        _require(
-            self.loss != "binary" or self.num_classes == 2,
-            "num_classes",
-            "be 2 for a binary loss",
-            self.num_classes,
-        )
-        _require(
-            min(self.input_shape, default=0) >= 1,
-            "input_shape",
-            "have positive sizes",
-            self.input_shape,
-        )
-        _require(
-            self.default_paper in self.papers,
-            "default_paper",
-            f"be one of {sorted(self.papers)}",
-            self.default_paper,
-        )
+        fits = self.loss != "binary" or classes == 2
+        _require(fits, "num_classes", "be 2 for a binary loss", classes)
+        _require(min(shape, default=0) >= 1, "input_shape", "have positive sizes", shape)
+        paper, known = self.default_paper, sorted(self.papers)
+        _require(paper in known, "default_paper", f"be one of {known}", paper)
         unsourced = [paper for paper, settings in self.papers.items() if not settings.source]
         _require(not unsourced, "papers", "say where their numbers stand", unsourced)
         loaders = (self.load_embedded, self.load_real, self.is_prepared)

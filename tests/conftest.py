@@ -9,8 +9,10 @@ import pytest
 
 # First, as in run_experiment.py: it sets what TensorFlow reads when it is imported (oneDNN).
 from tff_partial import runtime
+from tff_partial.core import lazy
+from tff_partial.core.lazy import tff
 
-import tensorflow_federated as tff  # isort: skip
+lazy.load()  # the quickest way, and what is there then is not searched for garbage again and again
 
 # Tests that several files share.
 for shared in ("averaging", "layer", "stateful", "submodel"):
@@ -19,6 +21,12 @@ pytest.register_assert_rewrite("tests.tasks.declared")
 
 # A shell starts background jobs with SIGINT ignored, and processes of the tests would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_folder(tmp_path_factory):
+    """A cache of traced graphs that the tests of this process share, and the user does not."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session", autouse=True)

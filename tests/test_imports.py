@@ -40,7 +40,6 @@ ALLOWED = {
 }
 # Files that have to import more, and why.
 EXCEPTIONS = {
-    "tff_partial/system/faults.py": {"core.lazy"},  # tells TensorFlow's errors apart
     # They only start a command, so that `python -m tff_partial.<name>` works.
     "tff_partial/claims.py": {"cli"},
     "tff_partial/compare.py": {"cli"},

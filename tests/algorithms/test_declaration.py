@@ -67,12 +67,12 @@ def test_needs_that_are_no_fields_are_an_error():
 
 def test_names_are_those_of_the_modules():
     for name, algorithm in registry.ALGORITHMS.items():
-        assert algorithm.params.__module__ == f"tff_partial.algorithms.{name}"
+        assert algorithm.build.__module__ == f"tff_partial.algorithms.{name}"
 
 
 def test_algorithms_import_nothing_of_this_package_but_the_declaration():
     allowed = {"tff_partial.algorithms.declaration"}
     for algorithm in registry.ALGORITHMS.values():
-        tree = ast.parse(inspect.getsource(sys.modules[algorithm.params.__module__]))
+        tree = ast.parse(inspect.getsource(sys.modules[algorithm.build.__module__]))
         froms = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         assert {m for m in froms if m.startswith("tff_partial.algorithms")} <= allowed

@@ -1,6 +1,7 @@
 """One battery over all algorithms: a new one adds a line to OFF and to BAD."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -63,10 +64,11 @@ BAD = {
 }
 
 ALGORITHMS = sorted(registry.ALGORITHMS)
+LOCAL = LocalTraining(steps=5, batch_size=4, learning_rate=0.1, momentum=0.5)
 
 
 def build(name, local=None, batch_norm=True, **params):
-    local = local or LocalTraining(steps=5, batch_size=4, learning_rate=0.1, momentum=0.5)
+    local = local or LOCAL
     if "tiers" in registry.ALGORITHMS[name].needs:  # as many as there are clients
         params = {"tiers": registry.ALGORITHMS[name].params().tiers[:3], **params}
     return tiny.build(name, local, tiny.spec(batch_norm), **params)
@@ -97,11 +99,37 @@ def test_loss_falls_and_the_states_type_is_stable(name):
     assert [(a.shape, a.dtype) for a in before] == [(a.shape, a.dtype) for a in after]
 
 
+@functools.cache
+def three_rounds(name):
+    return tiny.flat(tiny.run(build(name), tiny.client_data(), rounds=3, tiers=3)[0])
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_two_runs_are_identical(name):
-    states = [tiny.run(build(name), tiny.client_data(), rounds=3, tiers=3)[0] for _ in range(2)]
-    for a, b in zip(*map(tiny.flat, states)):
+    again, _ = tiny.run(build(name), tiny.client_data(), rounds=3, tiers=3)
+    for a, b in zip(three_rounds(name), tiny.flat(again)):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_bfloat16_is_close_to_float32_and_the_state_is_float32(name):
+    process = build(name, dataclasses.replace(LOCAL, precision="bfloat16"))
+    state, _ = tiny.run(process, tiny.client_data(), rounds=3, tiers=3)
+    short, exact = tiny.flat(state), three_rounds(name)
+    assert [a.dtype for a in short] == [a.dtype for a in exact]
+    for a, b in zip(short, exact):
+        np.testing.assert_allclose(a, b, atol=0.1)
+    assert any(not np.array_equal(a, b) for a, b in zip(short, exact))
+
+
+@pytest.mark.parametrize("name", ["fjord", "scaffold"])
+def test_float16_is_closer_still(name):
+    process = build(name, dataclasses.replace(LOCAL, precision="float16"))
+    state, _ = tiny.run(process, tiny.client_data(), rounds=3, tiers=3)
+    short, exact = tiny.flat(state), three_rounds(name)
+    for a, b in zip(short, exact):
+        np.testing.assert_allclose(a, b, atol=0.01)
+    assert any(not np.array_equal(a, b) for a, b in zip(short, exact))
 
 
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if OFF[name] is not None])

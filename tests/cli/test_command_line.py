@@ -1,5 +1,6 @@
 """How commands end when they are interrupted, or nobody reads their output."""
 
+import errno
 import json
 import os
 import pathlib
@@ -9,6 +10,9 @@ import sys
 import time
 
 import pytest
+import tensorflow as tf
+
+from tff_partial.cli import command_line
 
 ROOT = pathlib.Path(__file__).parents[2]
 RUN = ["run_experiment.py", "--task=mnist", "--data=embedded", "--model=softmax", "--rounds=300"]
@@ -89,3 +93,31 @@ def test_no_import_swallows_ctrl_c():
     # As in jobs in the background of a shell.
     ignored = program.format("signal.signal(2, signal.SIG_IGN); c.end_when_interrupted()")
     assert start(["-c", ignored], stdout=subprocess.DEVNULL).wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("disk full", "disk full"),
+        ("disk full\nat line 3", "disk full"),
+        ("{{function_node __wrapped__Save}} disk full [Op:Save] name: ", "disk full"),
+        ("", "OSError"),
+    ],
+)
+def test_a_line_without_the_names_of_operations(text, line):
+    assert command_line.line_of(OSError(text)) == line
+
+
+def test_files_that_cannot_be_read_are_faults_in_python_and_tensorflow(tmp_path):
+    missing = str(tmp_path / "none")
+    for read in (open, tf.io.read_file):
+        with pytest.raises(command_line.faults()) as error:
+            read(missing)
+        assert missing in command_line.line_of(error.value)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert isinstance(full, command_line.faults())
+
+
+@pytest.mark.parametrize("error", [ValueError, tf.errors.InvalidArgumentError, KeyboardInterrupt])
+def test_errors_of_the_program_are_not_faults(error):
+    assert not issubclass(error, command_line.faults())

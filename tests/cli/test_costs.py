@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tff_partial import tiers
 from tff_partial.cli import costs as costs_command
 
 
@@ -17,6 +18,11 @@ def test_table_of_a_model_beside_the_papers(capsys):
     assert out.count("equal") == 3
     assert costs_command.main(["--model=femnist_cnn", "--tiers=moderate"]) == 0
     assert "6,551,614 / 2,110 / 0.99 equal" in capsys.readouterr().out
+
+
+def test_papers_figures_only_for_the_papers_input():
+    changed = costs_command.report("femnist_cnn", (28, 28, 1), 10, 32, tiers.as_tiers(["strong"]))
+    assert {row["paper"] for row in changed["rows"]} == {""}
 
 
 def test_json_for_another_task(capsys):

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -11,8 +12,10 @@ import time
 import numpy as np
 import portpicker
 import pytest
+from absl import flags
 
 from tests.cli.small_runs import SMALL, rows, weights, without_seconds
+from tff_partial.algorithms import registry
 from tff_partial.cli import run as run_experiment
 from tff_partial.experiments import components, config
 from tff_partial.runtime.workers import process as worker_process
@@ -387,3 +390,29 @@ def test_saved_weights_of_static_batch_norm_are_those_that_were_evaluated(tmp_pa
     logits = model.forward(model.preprocess(data.test_x), training=False)
     loss = float(np.mean(model.losses(data.test_y.astype(np.int32), logits)))
     assert loss == pytest.approx(float(rows(tmp_path)[-1]["test_loss"]), rel=1e-4)
+
+
+def test_help_says_what_every_hyperparameter_means():
+    values = flags.FlagValues()
+    run_experiment.define_flags(values)
+    for algo, algorithm in registry.ALGORITHMS.items():
+        for hyperparameter in algorithm.hyperparameters:
+            line = values[f"{algo}_{hyperparameter.name}"].help
+            assert re.fullmatch(r"[A-Z`].{10,} Default: .+\.", line), line
+
+
+@pytest.mark.parametrize("algo", registry.ALGORITHMS)
+def test_describe(algo, capsys):
+    assert run_experiment.main([f"--describe={algo}", "--task=mnist"]) == 0
+    text = capsys.readouterr().out
+    algorithm = registry.ALGORITHMS[algo]
+    assert text.startswith(f"{algo}: {algorithm.title}\n")
+    for hyperparameter in algorithm.hyperparameters:
+        assert f"--{algo}_{hyperparameter.name}: " in text
+    assert ("\n  --tiers" in text) == ("tiers" in algorithm.needs)
+    assert "\n  --model=mlp_200\n" in text
+
+
+def test_describe_names_what_there_is(capsys):
+    assert run_experiment.main(["--describe=fedsgd"]) == 2
+    assert "algo must be one of" in capsys.readouterr().err

@@ -5,11 +5,13 @@ import threading
 import time
 
 import numpy as np
+import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import tiny
 from tff_partial.core import evaluation
+from tff_partial.core.model import ModelSpec
 
 
 def test_values_come_in_the_order_of_the_batches():
@@ -43,6 +45,47 @@ def test_a_function_is_never_called_by_two_threads_at_once(monkeypatch):
     assert len(names) == 4
     assert max(of_one for of_one, _ in most) == 1
     assert max(of_all for _, of_all in most) > 1
+
+
+def test_an_error_in_a_thread_is_raised():
+    mapper = evaluation._Mapper(lambda x: tf.reduce_sum(x), [tf.TensorSpec([None])], 3)
+    with pytest.raises(TypeError):
+        mapper([(np.ones(3, np.float32),), (np.ones([2, 2], np.float32),)])
+
+
+def test_a_sample_is_a_function_of_the_seed_and_grows_with_its_size():
+    small, large = (evaluation.draw_sample(50, size, 3) for size in (10, 20))
+    assert (len({*small}), len({*large})) == (10, 20)
+    assert {*small} < {*large} < {*range(50)}
+    assert small.tolist() == sorted(small) == evaluation.draw_sample(50, 10, 3).tolist()
+    assert small.tolist() != evaluation.draw_sample(50, 10, 4).tolist()
+    assert evaluation.draw_sample(50, None, 3) is evaluation.draw_sample(50, 50, 3) is None
+
+
+def test_some_of_the_examples_are_tested_as_if_there_were_no_others():
+    spec, (x, y) = tiny.spec(), tiny.client_data(sizes=(23,))[0]
+    weights, chosen = spec.instantiate().weights, np.array([1, 4, 5, 20, 22])
+    expected = evaluation.build(spec, x[chosen], y[chosen], 2)(weights)
+    evaluate = evaluation.build(spec, x, y, 2)
+    assert evaluate(weights, chosen) == expected
+    assert (expected.examples, evaluate(weights).examples) == (5, 23)
+
+
+@pytest.mark.parametrize(
+    ("layers", "size"),
+    [
+        ([tf.keras.layers.Conv2D(8, 3), tf.keras.layers.GlobalAveragePooling2D()], 100),
+        ([tf.keras.layers.Conv2D(8, 3), tf.keras.layers.Flatten()], 500),
+    ],
+    ids=["convolutions", "mostly dense"],
+)
+def test_the_kind_of_most_weights_decides_the_batch(layers, size):
+    def create():
+        kinds = [layer.from_config(layer.get_config()) for layer in layers]
+        return tf.keras.Sequential([*kinds, tf.keras.layers.Dense(4)])
+
+    model = ModelSpec(create, (6, 6, 1)).instantiate()
+    assert evaluation._suitable_batch(model) == size
 
 
 def test_one_batch_and_many_give_the_same():

@@ -81,6 +81,7 @@ def test_a_recurrent_layer_has_one_step_in_flight():
         model = spec.instantiate()
         forward = tf.function(lambda x: model.forward(x, training=True))
         graph = forward.get_concrete_function(tf.TensorSpec([None, 12], tf.int32)).graph
-    functions = graph.as_graph_def().library.function
-    loops = [node for f in functions for node in f.node_def if node.op.endswith("While")]
+    graph_def = graph.as_graph_def()
+    nodes = [*graph_def.node, *(node for f in graph_def.library.function for node in f.node_def)]
+    loops = [node for node in nodes if node.op.endswith("While")]
     assert {node.attr["parallel_iterations"].i for node in loops} == {1}

@@ -158,6 +158,8 @@ def test_a_slope_of_another_length_is_refused():
         {"steps": 1, "weight_decay_on": "biases"},
         {"steps": 1, "learning_rate": 0},
         {"steps": 1, "clip_norm": 0.0},
+        {"steps": 1, "precision": "float64"},
+        {"steps": 1, "record_precision": "float16"},
     ],
 )
 def test_bad_settings_are_refused(settings):

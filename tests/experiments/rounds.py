@@ -27,7 +27,7 @@ class Data:
 def evaluate(weights):
     """A loss that every weight changes."""
     total = sum(float(np.abs(w).sum()) for w in tiny.flat(weights))
-    return evaluation.Evaluation(total, {"accuracy": 0.5})
+    return evaluation.Evaluation(total, {"accuracy": 0.5}, 9)
 
 
 def run(process, folder, rounds=6, **others):

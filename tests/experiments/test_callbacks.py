@@ -44,3 +44,13 @@ def test_the_bar_goes_on_where_the_last_start_stopped(capsys):
     shown = capsys.readouterr().err.split("\r")[-1]
     assert shown.startswith("title: 100%")
     assert "5/5" in shown
+    assert shown.rstrip().endswith("loss=1.5000, accuracy=0.2500]")
+
+
+def test_the_bar_shows_the_accuracy_on_a_sample(capsys):
+    bar = callbacks.ProgressBar(2)
+    row = {"train_loss": 1.5, "test_accuracy": "", "sampled_test_accuracy": 0.75}
+    bar.on_round(1, row)
+    bar.on_round(2, {**row, "sampled_test_accuracy": ""})
+    bar.on_end()
+    assert "accuracy=0.7500" in capsys.readouterr().err.split("\r")[-1]

@@ -20,7 +20,7 @@ class Diverging:
 
     def __call__(self, weights):
         self.count += 1
-        return evaluation.Evaluation(float("nan") if self.count > 2 else 1.0, {"accuracy": 0.5})
+        return evaluation.Evaluation(float("nan") if self.count > 2 else 1.0, {"accuracy": 0.5}, 9)
 
 
 def diverge(process, folder, test=evaluate, **others):
@@ -28,6 +28,11 @@ def diverge(process, folder, test=evaluate, **others):
     with pytest.raises(divergence.DivergedError) as caught:
         training.train(process, Data(5), test, options, str(folder), **others)
     return caught.value
+
+
+@pytest.mark.parametrize("name", ["train_loss", "test_loss", "sampled_test_loss_all_clients"])
+def test_every_loss_counts(name):
+    assert divergence.find((), {}, {name: float("inf"), "test_accuracy": ""}) == f"{name}=inf"
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ def test_client_states_in_memory_have_no_limit(where, given, cache):
 def test_what_does_not_fit_is_refused_at_once(wrong):
     with pytest.raises(ValueError, match="Received: "):
         Execution(**wrong)
+    with pytest.raises(ValueError, match="Received: client_state='paper'"):
+        Execution(client_state="paper")
 
 
 def test_config_json_has_lists_and_the_cache_in_use():

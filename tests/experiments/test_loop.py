@@ -93,6 +93,24 @@ def test_callbacks_choose_clients_and_add_columns(tmp_path):
     assert [row["server_step"] for row in rows] == [2.0] * 3
 
 
+def test_rounds_before_the_last_are_tested_on_a_sample(tmp_path):
+    def evaluate_sample(weights):
+        return evaluate(weights)._replace(metrics={"accuracy": 0.75}, examples=4)
+
+    options = loop.LoopOptions(rounds=5, clients_per_round=2, eval_every=2)
+    process = tiny.build("feddc", LOCAL, population=5)
+    loop.train(process, Data(5), evaluate, options, str(tmp_path), evaluate_sample=evaluate_sample)
+    rows = metrics.read(str(tmp_path))
+    assert [row["test_examples"] for row in rows] == [None, 4, None, 4, 9]
+    for label in ("", "_all_clients"):
+        tested = [row[f"test_accuracy{label}"] for row in rows]
+        assert tested == [None, None, None, None, 0.5]
+        sampled = [row[f"sampled_test_accuracy{label}"] for row in rows]
+        assert sampled == [None, 0.75, None, 0.75, None]
+    assert [row["test_loss"] is None for row in rows] == [True] * 4 + [False]
+    assert [row["sampled_test_loss"] is None for row in rows] == [True, False, True, False, True]
+
+
 def test_a_column_has_one_source(tmp_path):
     class Same(callbacks.Callback):
         def on_result(self, round_num, result, is_evaluated):
@@ -100,6 +118,19 @@ def test_a_column_has_one_source(tmp_path):
 
     with pytest.raises(ValueError, match=r"Received: \['train_loss'\] twice"):
         train(tiny.build("fedavg", LOCAL), tmp_path, [Same()])
+
+
+def test_a_run_in_bfloat16_resumes_bit_for_bit(tmp_path):
+    local = LocalTraining(steps=2, batch_size=4, precision="bfloat16", record_precision="bfloat16")
+    process = tiny.build("scaffold", local, population=5)
+    whole = run(process, tmp_path / "whole")
+    run(process, tmp_path / "stopped", rounds=3)
+    assert equal(run(process, tmp_path / "stopped"), whole)
+    assert without_seconds(tmp_path / "stopped") == without_seconds(tmp_path / "whole")
+    states = [*(tmp_path / "whole").rglob("client_states/0/*.npz")]
+    assert states
+    kinds = {a.dtype.name for path in states for a in np.load(path).values() if a.ndim}
+    assert kinds == {"uint16"}
 
 
 @pytest.mark.parametrize("name", ["fedavg", "scaffold"])

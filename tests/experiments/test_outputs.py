@@ -1,5 +1,6 @@
 """What a run writes while it trains: lost files, power cuts, damage."""
 
+import csv
 import os
 import shutil
 
@@ -10,7 +11,7 @@ from tests.experiments.rounds import Data, Watching, equal, evaluate, run, witho
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.experiments import client_store
 from tff_partial.experiments import loop as training
-from tff_partial.results import metrics
+from tff_partial.results import metrics, text_files
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +35,20 @@ def test_a_run_with_a_damaged_checkpoint_resumes_bit_for_bit(process, whole, tmp
     assert str(path) in capsys.readouterr().err
     assert equal(found, expected)
     assert without_seconds(tmp_path / "run") == rows
+
+
+def test_a_run_from_before_the_number_of_tested_examples_was_written_resumes(
+    process, whole, tmp_path
+):
+    folder, expected, rows = whole
+    shutil.copytree(folder, tmp_path / "run")
+    with open(tmp_path / "run" / "metrics.csv", newline="") as file:
+        old = [{k: v for k, v in r.items() if k != "test_examples"} for r in csv.DictReader(file)]
+    text_files.write_csv(str(tmp_path / "run" / "metrics.csv"), list(old[0]), old)
+    assert equal(run(process, tmp_path / "run"), expected)
+    found = without_seconds(tmp_path / "run")
+    assert [row.pop("test_examples") for row in found] == [None] * 4 + [9, 9]
+    assert found == [{k: v for k, v in row.items() if k != "test_examples"} for row in rows]
 
 
 def half_of_the_rows(folder):

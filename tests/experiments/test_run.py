@@ -21,6 +21,7 @@ SMALL = {
     "clients": 6,
     "clients_per_round": 3,
     "rounds": 3,
+    "eval_examples": 20,
     "local_steps": 2,
     "learning_rate": 0.1,
     "embracing_head_statistics": "batch",
@@ -66,11 +67,25 @@ def test_run_is_the_command(by_command, in_event_loop, tmp_path):
     assert result.summary["final_test_accuracy"] == result.rows[-1]["test_accuracy"]
 
 
+def test_rounds_before_the_last_are_tested_on_a_sample(by_command):
+    rows = metrics.read(str(by_command))
+    assert [row["test_examples"] for row in rows[:2]] == [20, 20]
+    assert rows[2]["test_examples"] > 20
+    for row in rows[:2]:
+        assert (20 * row["sampled_test_accuracy"]) % 1 == pytest.approx(0)
+        assert row["test_accuracy"] is None
+    summary = json.loads((by_command / "summary.json").read_text())
+    assert summary["final_test_accuracy"] == summary["best_test_accuracy"]
+    assert summary["sampled_test_examples"] == 20
+    assert json.loads((by_command / "config.json").read_text())["settings"]["eval_examples"] == 20
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"task": "minst"}, "task must be one of"),
         ({"rounds": 0}, "rounds must be at least 1. Received: rounds=0"),
+        ({"eval_examples": 0}, "eval_examples must be at least 1. Received: eval_examples=0"),
         ({"rounds": 2.5}, "rounds must be an integer. Received: rounds=2.5"),
         ({"round": 3}, r"settings must be flags of run_experiment.py. Received: \['round'\]"),
         ({"fedumf_alpha": 0.5}, "fedumf_alpha must be used with algo='fedumf'"),

@@ -7,7 +7,7 @@ import pytest
 
 import models
 from tests.models.convolutions import correlated, normalized
-from tests.models.small import GRAY
+from tests.models.small import GRAY, IMAGE
 
 
 def test_four_conv_cnn_is_that_of_heterofls_code():
@@ -27,3 +27,9 @@ def test_four_conv_cnn_is_that_of_heterofls_code():
 def test_four_conv_cnn_needs_a_map_that_can_be_halved_three_times():
     with pytest.raises(ValueError, match=r"at least 8x8\. Received: input_shape=\(7, 9, 1\)$"):
         models.create("four_conv_cnn", (7, 9, 1), 10)
+
+
+def test_vgg11_ends_in_one_value_a_channel():
+    for shape in (IMAGE, GRAY):
+        model = models.create("vgg11", shape, 10, 0.1)
+        assert model.layers[-2].output_shape == (None, 1, 1, 51)

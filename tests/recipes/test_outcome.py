@@ -36,20 +36,20 @@ def test_analyses_count_the_rounds_of_every_scheme_and_print_what_they_found(tmp
     options = recipe_plan.Options(
         "embracing/figure3", 0.1, given={"data": "embedded", "output_dir": str(tmp_path)}
     )
-    plan = recipe_plan.create(options)
-    [run] = plan.runs
+    created = recipe_plan.create(options)
+    [run] = created.runs
     assert (run.rounds, run.total_rounds) == (10, 30)
     for scheme, rounds in (("second_half", 10), ("channel", 4)):
         (run.folder / scheme).mkdir(parents=True)
         (run.folder / scheme / "metrics.csv").write_text("round\n" + "1\n" * rounds)
     assert runner._rounds_done(run) == 14
-    assert "|" not in recipe_results.similarities(plan)
+    assert "|" not in recipe_results.similarities(created)
     rows = [
         dict(zip(tables.COLUMNS, (scheme, 20, 0, "conv", 0.5, 0.25, 8))) for scheme in run.schemes
     ]
     tables.write_csv(str(run.folder / "similarity.csv"), rows)
     assert tables.read_csv(str(run.folder / "similarity.csv")) == rows
     assert runner._rounds_done(run) == 30
-    printed = recipe_results.similarities(plan)
+    printed = recipe_results.similarities(created)
     assert "cifar10 seed 0\n\n| block | second_half | channel | first_half |" in printed
     assert "| 0 conv | 0.500 | 0.500 | 0.500 |" in printed

@@ -60,6 +60,15 @@ def test_rows_that_diverged_are_marked(results):
     ]
 
 
+def test_rounds_to_a_target_on_a_sample_say_so(results):
+    metric = {"name": "rounds_to_target", "label": "rounds", "unit": "rounds"}
+    folder = write_recipe(results, [row("avg", 3)], metric=metric)
+    extra = {"sampled_test_accuracy": 0.75, "test_examples": 1000}
+    write_run(folder / "avg" / "seed-0", ["", ""], extra=extra, eval_examples=1000)
+    ((compared,), _) = tables(rendered(results)[0])
+    assert compared["ours, rounds"] == "1 (on 1,000 test examples)"
+
+
 def test_fewer_is_better_for_rounds_and_targets_of_a_row_are_lines(results):
     metric = {
         "name": "rounds_to_target",

@@ -18,6 +18,15 @@ def test_curves_are_means_over_seeds_with_their_deviation(results):
     }
 
 
+def test_accuracy_on_a_sample_is_a_quantity_of_its_own(results):
+    write_run(results / "a", ["", ""], extra={"sampled_test_accuracy": 0.25, "test_examples": 9})
+    (section,) = sections.find([str(results)])
+    figure = curves.figure(section)
+    assert list(figure["quantities"]) == ["sampled_test_accuracy"]
+    (curve,) = figure["curves"]
+    assert curve["quantities"]["sampled_test_accuracy"]["mean"] == [25.0, 25.0]
+
+
 def test_unfinished_seeds_do_not_cut_finished_curves_short(results):
     write_run(results / "a", [0.1, 0.2, 0.3])
     write_run(results / "b", [0.9], seed=1, rounds=3)

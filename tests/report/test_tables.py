@@ -44,6 +44,14 @@ def test_tiers_and_capacity(results):
     assert weak["training accuracy, %"] == "25.00 ± 0.00"
 
 
+def test_a_target_that_was_reached_on_a_sample_says_so(results):
+    extra = {"sampled_test_accuracy": 0.75, "test_examples": 1000}
+    write_run(results / "a", ["", ""], extra=extra, eval_examples=1000)
+    ((costs,),) = tables(rendered(results)[0])
+    assert costs["rounds to target"] == "1 (on 1,000 test examples)"
+    assert (costs["final accuracy, %"], costs["best accuracy, %"]) == ("–", "–")
+
+
 def test_drawn_capacities_are_tiers_with_their_share(results):
     extra = {"clients_1/2": 1, "clients_1/16": 3}
     extra |= {"train_accuracy_1/2": 0.5, "train_accuracy_1/16": 0.25}

@@ -35,6 +35,16 @@ def test_curves_of_tiers_leave_out_rounds_without_their_clients():
     assert panels["training accuracy by tier"]["weak"] == [(1, 0.1), (3, 0.1)]
 
 
+def test_tests_on_a_sample_are_a_line_of_their_own():
+    table = rows()
+    assert list(figures.curves(table)["accuracy"]) == ["train", "test"]
+    table[0] |= {"test_accuracy": None, "sampled_test_accuracy": 0.25, "test_examples": 1000.0}
+    panels = figures.curves(table)
+    assert panels["accuracy"]["test"] == [(3, 0.5)]
+    assert panels["accuracy"]["test on 1,000 examples"] == [(1, 0.25)]
+    assert "test on 1,000 examples" in panels["loss"]
+
+
 def test_tiers_are_a_panel_of_the_picture(tmp_path):
     figures.plot_curves(str(tmp_path / "with.png"), "", rows("weak"), ["weak"])
     figures.plot_curves(str(tmp_path / "without.png"), "", rows())

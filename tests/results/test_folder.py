@@ -36,6 +36,15 @@ def test_other_settings_are_named_one_by_one(tmp_path):
     assert str(error.value).endswith(f"Received: {tmp_path} with rounds=3 there, 4 now")
 
 
+def test_a_run_of_before_there_were_precisions_is_one_in_float32(tmp_path):
+    old = {"task": "mnist"}
+    results.prepare_folder(str(tmp_path), old, {}).close()
+    with pytest.raises(results.ResultsError, match="precision='float32' there, 'bfloat16' now"):
+        results.prepare_folder(str(tmp_path), {**old, "precision": "bfloat16"}, {})
+    resumed = {**old, "precision": "float32", "record_precision": "float32"}
+    results.prepare_folder(str(tmp_path), resumed, {}).close()
+
+
 def test_weights_are_saved_in_order_with_their_names(tmp_path):
     arrays = [np.arange(3), np.ones([2, 2], np.float32)]
     results.save_weights(str(tmp_path / "weights.npz"), ["dense/kernel", "dense/kernel"], arrays)

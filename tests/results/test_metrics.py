@@ -21,6 +21,18 @@ def test_costs_of_a_target_and_spread_are_those_computed_by_hand():
     assert metrics.spread([]) is None
 
 
+def test_a_target_may_be_reached_on_a_sample():
+    rows = [
+        {"round": 1, "test_accuracy": None, "sampled_test_accuracy": 0.3, "test_examples": 10},
+        {"round": 2, "test_accuracy": None, "sampled_test_accuracy": 0.8, "test_examples": 10},
+        {"round": 3, "test_accuracy": 0.6, "sampled_test_accuracy": None, "test_examples": 50},
+    ]
+    assert [metrics.rounds_to(rows, target) for target in (0.3, 0.5, 0.9)] == [1, 2, None]
+    assert metrics.sample_size(rows) == 10
+    assert metrics.sample_size(rows[2:]) is None
+    assert metrics.values(rows, "test_accuracy") == [0.6]
+
+
 def test_rounds_are_numbers_and_empty_cells_none(tmp_path):
     assert metrics.read(str(tmp_path)) == []
     (tmp_path / "metrics.csv").write_text("round,test_accuracy\n1,\n2,0.5\n")

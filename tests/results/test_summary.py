@@ -24,6 +24,20 @@ def test_figures_of_a_run():
     assert "diverged_at_round" not in found
 
 
+def test_final_and_best_accuracy_are_of_all_test_examples():
+    table = rows(None, None, 0.4)
+    for row, accuracy in zip(table, (0.3, 0.9)):
+        row |= {"sampled_test_accuracy": accuracy, "test_examples": 10.0}
+    found = summary.summarize(SETTINGS, "toy", table)
+    assert (found["final_test_accuracy"], found["best_test_accuracy"]) == (0.4, 0.4)
+    assert (found["sampled_test_examples"], found["best_sampled_test_accuracy"]) == (10, 0.9)
+    assert found["rounds_to_target"] == 2
+    stopped = summary.summarize(SETTINGS, "toy", table[:2])
+    assert stopped["final_test_accuracy"] is stopped["best_test_accuracy"] is None
+    assert stopped["best_sampled_test_accuracy"] == 0.9
+    assert "sampled_test_examples" not in summary.summarize(SETTINGS, "toy", rows(0.4))
+
+
 def test_a_run_without_rounds_has_no_figures():
     found = summary.summarize(SETTINGS, "toy", [])
     assert found["rounds"] == 0

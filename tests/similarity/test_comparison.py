@@ -44,14 +44,15 @@ def outputs(value, x):
     return [first, norm, third, third @ w3.reshape(4, 3) + b3]
 
 
+def similarity(a, b):
+    return svcca.pairwise([svcca.directions(a), svcca.directions(b)])[0, 1]
+
+
 def wanted(found):
     """[blocks, clients, clients]: the mean over the batches, pair by pair."""
     every = [[outputs(value, x) for x in batches()] for value in found]
     pair = [
-        [
-            [np.mean([svcca.similarity(p[k], q[k]) for p, q in zip(a, b)]) for b in every]
-            for a in every
-        ]
+        [[np.mean([similarity(p[k], q[k]) for p, q in zip(a, b)]) for b in every] for a in every]
         for k in range(len(BLOCKS))
     ]
     return np.array(pair)

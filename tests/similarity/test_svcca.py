@@ -14,6 +14,10 @@ def activations(shape, seed=0, dtype=np.float64):
     return (rng.normal(size=shape) * 0.7 ** np.arange(shape[-1])).astype(dtype)
 
 
+def similarity(a, b, vectors=svcca.VECTORS):
+    return svcca.pairwise([svcca.directions(x, vectors) for x in (a, b)])[0, 1]
+
+
 def rotation(size, seed=1):
     return np.linalg.qr(np.random.default_rng(seed).normal(size=(size, size)))[0]
 
@@ -21,24 +25,24 @@ def rotation(size, seed=1):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_representation_is_like_itself(dtype):
     a = activations((200, 10), dtype=dtype)
-    assert svcca.similarity(a, a) == pytest.approx(1, abs=1e-12)
+    assert similarity(a, a) == pytest.approx(1, abs=1e-12)
 
 
 def test_rotation_shift_and_scale_of_the_neurons_change_nothing():
     a = activations((200, 10))
     b = 3 * a @ rotation(10) + np.arange(10)
-    assert svcca.similarity(a, b) == pytest.approx(1, abs=1e-12)
+    assert similarity(a, b) == pytest.approx(1, abs=1e-12)
 
 
 def test_any_invertible_map_changes_nothing_if_all_directions_are_kept():
     a = activations((200, 4))
     b = a @ np.random.default_rng(2).normal(size=(4, 4)) + 5
-    assert svcca.similarity(a, b) == pytest.approx(1, abs=1e-12)
+    assert similarity(a, b) == pytest.approx(1, abs=1e-12)
 
 
 def test_a_rotation_into_more_neurons_is_the_same_representation():
     a = activations((200, 6))
-    assert svcca.similarity(a, a @ rotation(9)[:6]) == pytest.approx(1, abs=1e-12)
+    assert similarity(a, a @ rotation(9)[:6]) == pytest.approx(1, abs=1e-12)
 
 
 @pytest.mark.parametrize(("neurons", "vectors"), [(4, 4), (30, 4), (30, 1), (30, 7)])
@@ -53,7 +57,7 @@ def test_independent_noise(neurons, vectors):
     beta = scipy.stats.beta(vectors / 2, (n - 1 - vectors) / 2)
     largest = np.sqrt(beta.isf(1e-6 / (vectors * draws)))
     pairs = rng.normal(size=(draws, 2, n, neurons))
-    assert max(svcca.similarity(a, b, vectors) for a, b in pairs) < largest
+    assert max(similarity(a, b, vectors) for a, b in pairs) < largest
     bases = [[svcca.directions(x, vectors) for x in pair] for pair in pairs]
     squares = [np.sum((u.T @ v) ** 2) / vectors for u, v in bases]
     # The mean of the k columns varies no more than one of them, however they depend.
@@ -68,15 +72,15 @@ def test_known_correlations():
     u = scipy.linalg.orth(u - u.mean(axis=0))
     cosines = np.array([0.9, 0.6, 0.3, 0.0])
     b = u[:, :4] * cosines + u[:, 4:] * np.sqrt(1 - cosines**2)
-    assert svcca.similarity(u[:, :4] * scales, b * scales[::-1]) == pytest.approx(0.45, abs=1e-12)
+    assert similarity(u[:, :4] * scales, b * scales[::-1]) == pytest.approx(0.45, abs=1e-12)
 
 
 def test_only_the_largest_directions_count():
     u = np.random.default_rng(5).normal(size=(300, 6))
     u = scipy.linalg.orth(u - u.mean(axis=0))
     a, b = u[:, [0, 1, 2]] * [9, 8, 1], u[:, [0, 1, 3]] * [9, 8, 1]
-    assert svcca.similarity(a, b, vectors=2) == pytest.approx(1, abs=1e-12)
-    assert svcca.similarity(a, b, vectors=3) == pytest.approx(2 / 3, abs=1e-12)
+    assert similarity(a, b, vectors=2) == pytest.approx(1, abs=1e-12)
+    assert similarity(a, b, vectors=3) == pytest.approx(2 / 3, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -89,7 +93,7 @@ def test_equals_the_angles_of_subspaces(seed):
         largest = scipy.linalg.eigh(centred.T @ centred)[1][:, -4:]
         tops.append(centred @ largest)
     wanted = np.cos(scipy.linalg.subspace_angles(*tops)).mean()
-    assert svcca.similarity(a, b) == pytest.approx(wanted, abs=1e-10)
+    assert similarity(a, b) == pytest.approx(wanted, abs=1e-10)
     assert 0 < wanted < 1
 
 
@@ -99,24 +103,15 @@ def test_symmetric_and_from_0_to_1(seed):
     n, p, q, vectors = rng.integers((20, 1, 1, 1), (60, 40, 40, 10))
     a = rng.normal(size=(n, p)) * rng.lognormal(0, 3, p)
     b = np.maximum(a[:, :1] + rng.normal(size=(n, q)), 0)
-    found = svcca.similarity(a, b, vectors)
+    found = similarity(a, b, vectors)
     assert 0 <= found <= 1
-    assert svcca.similarity(b, a, vectors) == pytest.approx(found, abs=1e-12)
-
-
-def test_batches_are_averaged_and_a_rest_is_left_out():
-    a, b = activations((70, 6)), activations((70, 6), 1)
-    parts = [svcca.similarity(a[i : i + 30], b[i : i + 30]) for i in (0, 30)]
-    assert svcca.similarity(a, b, batch_examples=30) == pytest.approx(np.mean(parts), abs=1e-15)
-    assert svcca.similarity(a, b, batch_examples=70) == svcca.similarity(a, b)
+    assert similarity(b, a, vectors) == pytest.approx(found, abs=1e-12)
 
 
 def test_positions_are_examples():
     a, b = activations((6, 3, 5, 8)), activations((6, 3, 5, 8), 1)
-    flat = svcca.similarity(a.reshape(90, 8), b.reshape(90, 8))
-    assert svcca.similarity(a, b) == pytest.approx(flat, abs=1e-15)
-    halves = [svcca.similarity(a[i : i + 3], b[i : i + 3]) for i in (0, 3)]
-    assert svcca.similarity(a, b, batch_examples=3) == pytest.approx(np.mean(halves), abs=1e-15)
+    flat = similarity(a.reshape(90, 8), b.reshape(90, 8))
+    assert similarity(a, b) == pytest.approx(flat, abs=1e-15)
 
 
 def test_pairs_at_once_are_the_pairs():
@@ -125,7 +120,7 @@ def test_pairs_at_once_are_the_pairs():
     bases = [svcca.directions(x) for x in found]
     assert [u.shape for u in bases] == [(60, 4), (60, 2), (60, 0)]
     matrix = svcca.pairwise(bases)
-    wanted = [[svcca.similarity(a, b) for b in found] for a in found]
+    wanted = [[similarity(a, b) for b in found] for a in found]
     np.testing.assert_allclose(matrix, wanted, atol=1e-12)
 
 
@@ -133,45 +128,40 @@ def test_pairs_at_once_are_the_pairs():
 @pytest.mark.parametrize("value", [0.0, 0.1, -7e5])
 def test_what_is_constant_has_no_direction(dtype, value):
     constant = np.full((50, 5), value, dtype)
-    assert svcca.similarity(constant, activations((50, 5), dtype=dtype)) == 0
-    assert svcca.similarity(constant, constant) == 0
+    assert similarity(constant, activations((50, 5), dtype=dtype)) == 0
+    assert similarity(constant, constant) == 0
 
 
 def test_constant_neurons_and_copies_of_neurons_do_not_count():
     a = activations((50, 3), dtype=np.float32)
     more = np.concatenate([a, np.full((50, 2), 0.1, np.float32), a @ rotation(3)], axis=1)
     assert svcca.directions(more.astype(np.float32)).shape == (50, 3)
-    assert svcca.similarity(a, more.astype(np.float32)) == pytest.approx(1, abs=1e-6)
+    assert similarity(a, more.astype(np.float32)) == pytest.approx(1, abs=1e-6)
 
 
 def test_fewer_neurons_than_vectors():
     rng = np.random.default_rng(6)
     a, b = rng.normal(size=(2, 100, 1))
     wanted = abs(np.corrcoef(a[:, 0], b[:, 0])[0, 1])
-    assert svcca.similarity(a, b) == pytest.approx(wanted, abs=1e-12)
+    assert similarity(a, b) == pytest.approx(wanted, abs=1e-12)
 
 
 def test_whole_numbers_and_lists_are_taken():
     a = np.random.default_rng(7).integers(0, 9, (40, 3))
-    assert svcca.similarity(a, a.tolist()) == pytest.approx(1, abs=1e-12)
+    assert similarity(a, a.tolist()) == pytest.approx(1, abs=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "options", "message"),
+    ("values", "vectors", "message"),
     [
-        (np.ones((20, 3)), np.ones((21, 3)), {}, "same examples"),
-        (np.ones((20, 2, 3)), np.ones((20, 3, 3)), {}, "same examples"),
-        (np.ones(20), np.ones(20), {}, "examples, ..., neurons"),
-        (np.ones((20, 0)), np.ones((20, 3)), {}, "not empty"),
-        (np.ones((8, 3)), np.ones((8, 3)), {}, "more than 8 examples"),
-        (np.full((20, 3), np.nan), np.ones((20, 3)), {}, "finite"),
-        (np.ones((20, 3)), np.full((20, 3), np.inf), {}, "finite"),
-        (np.ones((20, 3)), np.ones((20, 3)), {"vectors": 0}, "vectors must be positive"),
-        (np.ones((20, 3)), np.ones((20, 3)), {"batch_examples": 0}, "batch_examples"),
-        (np.ones((20, 3)), np.ones((20, 3)), {"batch_examples": 21}, "batch_examples"),
-        (np.ones((20, 3)), np.ones((20, 3)), {"batch_examples": 8}, "more than 8 examples"),
+        (np.ones(20), 4, "examples, ..., neurons"),
+        (np.ones((20, 0)), 4, "not empty"),
+        (np.ones((8, 3)), 4, "more than 8 examples"),
+        (np.full((20, 3), np.nan), 4, "finite"),
+        (np.full((20, 3), np.inf), 4, "finite"),
+        (np.ones((20, 3)), 0, "vectors must be positive"),
     ],
 )
-def test_bad_input(a, b, options, message):
+def test_bad_input(values, vectors, message):
     with pytest.raises(ValueError, match=rf"{message}.*Received: "):
-        svcca.similarity(a, b, **options)
+        svcca.directions(values, vectors)

@@ -35,7 +35,7 @@ def test_a_million_iid_clients_are_one_order_and_offsets() -> None:
 
 
 def test_clients_hold_pieces_of_one_order() -> None:
-    parts = assignment.Contiguous(np.array([5, 3, 0, 4, 1]), np.array([2, 0, 3]))
+    parts = assignment.contiguous(np.array([5, 3, 0, 4, 1]), np.array([2, 0, 3]))
     assert [indices.tolist() for indices in parts] == [[5, 3], [], [0, 4, 1]]
     assert len(parts) == 3
 

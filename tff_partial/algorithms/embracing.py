@@ -60,6 +60,7 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
             batch_size=size,
             statistics=params.head_statistics,
             folder=params.record_dir,
+            precision=params.local.record_precision,
         )
 
     return learning.build_tiered_process(model, params, part_fn)

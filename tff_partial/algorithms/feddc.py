@@ -31,16 +31,11 @@ is `--clip_norm`, its weight decay (1e-3, of all parameters, after clipping) `--
 
 from __future__ import annotations
 
-import dataclasses
-
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core.model import ModelSpec
 from tff_partial.processes import drift_correction, stateful
 
-
-@dataclasses.dataclass(frozen=True)
-class Params(drift_correction.DriftParams):
-    """Hyperparameters of FedDC."""
+Params = drift_correction.DriftParams
 
 
 def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:

@@ -78,7 +78,7 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
     """Return the process."""
 
     def create_rule(channels: Channels) -> selection.Rule:
-        whole = model.instantiate()
+        whole = model.instantiate(initial=False)
         score = activations.build_scores(whole, channels, params.inference_examples, _BATCH)
 
         def rule(request: selection.Request) -> list[Tensor]:

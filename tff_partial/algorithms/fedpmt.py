@@ -55,7 +55,8 @@ class Params(learning.TieredParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.one_of("option", self.option, OPTIONS)
-        if self.masks and (self.option == "server" or not _is_list(self.masks)):
+        is_list = all(mask.isdigit() for mask in self.masks.split(","))
+        if self.masks and (self.option == "server" or not is_list):
             raise ValueError(
                 "masks must be numbers of removed blocks such as 0,1,2, for option 'device'. "
                 f"Received: option={self.option!r}, masks={self.masks!r}"
@@ -110,10 +111,6 @@ def _pick(model: ModelSpec, params: Params, tier: Tier) -> int:
             f"mask. Received: {tier.name}"
         )
     return min(fitting)
-
-
-def _is_list(text: str) -> bool:
-    return all(mask.isdigit() for mask in text.split(","))
 
 
 ALGORITHM = Algorithm(

@@ -20,18 +20,13 @@ implemented here.
 
 from __future__ import annotations
 
-import dataclasses
-
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.processes import submodel
 from tff_partial.submodels import selection
 
-
-@dataclasses.dataclass(frozen=True)
-class Params(submodel.HeteroParams):
-    """Hyperparameters of FedRolex."""
+Params = submodel.HeteroParams
 
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:

@@ -23,11 +23,10 @@ FjORD keeps a set for each width.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm
-from tff_partial.core.model import Model, ModelSpec
+from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.layers import parts
 from tff_partial.processes import submodel
@@ -35,10 +34,7 @@ from tff_partial.submodels import groups, selection
 from tff_partial.submodels import nested as nested_models
 from tff_partial.tiers import Tier
 
-
-@dataclasses.dataclass(frozen=True)
-class Params(submodel.SubmodelParams):
-    """Hyperparameters of FjORD."""
+Params = submodel.SubmodelParams
 
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:
@@ -46,11 +42,11 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
     small = [params.submodel(model, tier) for tier in params.tiers]
     channels = groups.analyse(model)
 
-    def create_part(models: Sequence[Model], tier: int) -> parts.Part:
+    def create_part(model_of: submodel.ModelOf, tier: int) -> parts.Part:
         held = [i for i, other in enumerate(small) if other.rate <= small[tier].rate]
-        nested = [(models[i], small[i].sizes) for i in held]
+        nested = [(model_of(i), small[i].sizes) for i in held]
         resized = groups.resized(channels, small[tier].sizes)
-        return nested_models.create_part(resized, models[tier], nested)
+        return nested_models.create_part(resized, model_of(tier), nested)
 
     return submodel.build(model, params, selection.ordered, create_part)
 

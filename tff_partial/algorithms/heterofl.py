@@ -25,18 +25,13 @@ normalisation the scaler divides the outputs of convolutions.
 
 from __future__ import annotations
 
-import dataclasses
-
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.processes import submodel
 from tff_partial.submodels import selection
 
-
-@dataclasses.dataclass(frozen=True)
-class Params(submodel.HeteroParams):
-    """Hyperparameters of HeteroFL."""
+Params = submodel.HeteroParams
 
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:

@@ -18,7 +18,6 @@ from the global model and tiers may be mixed. InclusiveFL's distillation is not 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 
 from tff_partial import costs
@@ -29,10 +28,7 @@ from tff_partial.layers import parts
 from tff_partial.processes import learning
 from tff_partial.tiers import Tier
 
-
-@dataclasses.dataclass(frozen=True)
-class Params(learning.TieredParams):
-    """Hyperparameters of the prefix ablation: those of every algorithm with tiers."""
+Params = learning.TieredParams
 
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 from tff_partial.algorithms.declaration import Algorithm
@@ -30,9 +31,6 @@ _MODULES = (
     "fedumf_feddc",
 )
 
-
-def _declared(module: str) -> Algorithm[Any]:
-    return importlib.import_module(f"tff_partial.algorithms.{module}").ALGORITHM
-
-
-ALGORITHMS = {algorithm.name: algorithm for algorithm in map(_declared, _MODULES)}
+ALGORITHMS: Mapping[str, Algorithm[Any]] = {
+    name: importlib.import_module(f"tff_partial.algorithms.{name}").ALGORITHM for name in _MODULES
+}

@@ -27,8 +27,6 @@ round.
 
 from __future__ import annotations
 
-import dataclasses
-
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core.model import ModelSpec
@@ -37,10 +35,7 @@ from tff_partial.processes import stateful
 from tff_partial.processes.stateful_rules import Client, Server, Update
 from tff_partial.tiers import Tier
 
-
-@dataclasses.dataclass(frozen=True)
-class Params(stateful.StatefulParams):
-    """Hyperparameters of SCAFFOLD."""
+Params = stateful.StatefulParams
 
 
 def _train(client: Client) -> Update:

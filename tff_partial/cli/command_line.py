@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
 from typing import Callable, NoReturn, Optional, Protocol, TypeVar, Union
 
+from tff_partial.core.lazy import tf
 from tff_partial.system import interrupts, temporary
 
 _NOBODY_READS = 128 + signal.SIGPIPE
@@ -27,12 +29,7 @@ Prepared = TypeVar("Prepared", bound=HasFolder)
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser of flags that raises a ValueError, in one line, if they are wrong.
-
-    Args:
-      command: The module that runs it, below `tff_partial`.
-      description: What `--help` says first.
-    """
+    """A parser of a command's flags that raises a ValueError, in one line, if they are wrong."""
 
     def __init__(self, command: str, description: Optional[str]) -> None:
         super().__init__(
@@ -95,7 +92,6 @@ def train(
 
     from tff_partial.experiments.checkpoints import CheckpointError
     from tff_partial.experiments.run import STOPPED
-    from tff_partial.system import faults
 
     # TensorFlow reports its start-up at length; errors still come through as exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -119,22 +115,39 @@ def train(
         return fail(error, code=2)
     except BrokenPipeError:
         raise
-    except faults.errors() as error:
+    except faults() as error:
         # A full disk, a folder that was removed: files are complete, and there may be no room for
         # others.
-        return fail(f"{faults.line(error)}; {_again(prepared.folder)}")
+        return fail(f"{line_of(error)}; {_again(prepared.folder)}")
     except KeyboardInterrupt:
         say("stopped at once; what follows the last checkpoint is repeated by the next start")
         return interrupts.INTERRUPTED
 
 
+def faults() -> tuple[type[Exception], ...]:
+    """Return what the machine may raise: errors of reading and writing, in TensorFlow too."""
+    return (
+        OSError,
+        tf.errors.DataLossError,
+        tf.errors.FailedPreconditionError,
+        tf.errors.NotFoundError,
+        tf.errors.PermissionDeniedError,
+        tf.errors.ResourceExhaustedError,
+        tf.errors.UnavailableError,
+    )
+
+
+def line_of(error: BaseException) -> str:
+    """Return the first line of an error, without the names of TensorFlow's operations."""
+    text = re.sub(r"\{\{[^}]*\}\}|\[Op:.*", "", str(error)).strip() or type(error).__name__
+    return text.splitlines()[0]
+
+
 def explain(stopped: Exception, folder: str, changes: str = "") -> int:
     """Say why a run stopped before its last round; return the exit code.
 
-    Args:
-      stopped: One of `experiments.run.STOPPED`.
-      folder: The run's folder.
-      changes: Flags that may have to change before lost workers are found.
+    `stopped` is one of `experiments.run.STOPPED`; `changes` are flags that may have to change
+    before lost workers are found.
     """
     from tff_partial.experiments.divergence import DivergedError
     from tff_partial.experiments.loop import Interrupted

@@ -2,7 +2,9 @@
 
     python -m tff_partial.compare results/a results/b --targets=0.92,0.95
 
-A target counts as reached in the first round whose evaluation reaches it; `*` if none does.
+A target counts as reached in the first round whose evaluation reaches it; `*` if none does. Final
+and best are accuracies on all test examples, `-` if a run has none yet; where rounds were tested on
+a sample, its size stands beside the number of rounds.
 """
 
 from __future__ import annotations
@@ -51,13 +53,15 @@ def table(folders: Sequence[str], targets: Sequence[float]) -> str:
 def _line(folder: str, targets: Sequence[float]) -> list[str]:
     rows = metrics.read(folder)
     accuracies = metrics.values(rows, "test_accuracy")
-    if not accuracies:
+    examples = metrics.sample_size(rows)
+    if not accuracies and examples is None:
         raise ResultsError(f"a run must have an evaluation. Received: {folder}")
+    sample = "" if examples is None else f" (on {examples:,} examples)"
     reached = [metrics.rounds_to(rows, target) for target in targets]
+    final_and_best = [accuracies[-1], max(accuracies)] if accuracies else []
     return [
         os.path.basename(os.path.normpath(folder)),
-        *("*" if number is None else str(number) for number in reached),
-        f"{accuracies[-1]:.4f}",
-        f"{max(accuracies):.4f}",
+        *("*" if number is None else f"{number}{sample}" for number in reached),
+        *([f"{accuracy:.4f}" for accuracy in final_and_best] or "--"),
         str(len(rows)),
     ]

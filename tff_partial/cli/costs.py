@@ -5,16 +5,21 @@ python -m tff_partial.costs --model=resnet20 --tiers=strong,7,0.3
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Callable, Optional
 
-from tff_partial import tiers
+from tff_partial import costs
 from tff_partial.cli import command_line
+from tff_partial.core import checks
+from tff_partial.core.model import Cut, ModelSpec
 from tff_partial.core.types import Cell, Row
-from tff_partial.experiments.bundled import models
-from tff_partial.recipes import model_costs
+from tff_partial.experiments import bundled
+from tff_partial.experiments.bundled import models, tasks
+from tff_partial.recipes import catalog, exact
+from tff_partial.tiers import NAMED_RATES, NAMES, Tier, as_tiers
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -26,19 +31,108 @@ def main(arguments: Sequence[str]) -> int:
     add("--batch_size", default="32", help="Examples in a local step.")
     add("--task", help="Task whose input and classes to take; by default those of the paper.")
     add("--num_classes", help="Number of classes, if other than the task's.")
-    add("--tiers", default=",".join(tiers.NAMES), help="Tiers, such as strong,7,0.3.")
+    add("--tiers", default=",".join(NAMES), help="Tiers, such as strong,7,0.3.")
     add("--json", action="store_true", help="Print JSON.")
     try:
         flags = parser.read(arguments)
         batch_size = _positive("batch_size", flags.batch_size)
-        shape, classes = model_costs.default_input(flags.model, flags.task)
+        shape, classes = default_input(flags.model, flags.task)
         classes = _positive("num_classes", flags.num_classes or str(classes))
-        asked = tiers.as_tiers(flags.tiers.split(","))
-        report = model_costs.report(flags.model, shape, classes, batch_size, asked)
+        asked = as_tiers(flags.tiers.split(","))
+        found = report(flags.model, shape, classes, batch_size, asked)
     except ValueError as error:
         return command_line.fail(error, code=2)
-    print(json.dumps(report) if flags.json else _format(report))
+    print(json.dumps(found) if flags.json else _format(found))
     return 0
+
+
+def default_input(model: str, task: Optional[str] = None) -> tuple[tuple[int, ...], int]:
+    """Return the input shape and number of classes of a task; by default of the model's paper.
+
+    Raises:
+      ValueError: If there is no such model or task, or the model does not take its examples.
+    """
+    checks.one_of("model", model, models.NAMES)
+    if task is None:
+        return models.ARCHITECTURES[model].input_shape, models.ARCHITECTURES[model].num_classes
+    checks.one_of("task", task, tasks.TASKS)
+    bundled.check_model_fits(model, tasks.TASKS[task])
+    return tasks.TASKS[task].input_shape, tasks.TASKS[task].num_classes
+
+
+def report(
+    name: str, shape: tuple[int, ...], num_classes: int, batch_size: int, tiers: Sequence[Tier]
+) -> dict[str, Any]:
+    """Return the costs of a model by style of training and tier, and the papers' figures.
+
+    `prefix` removes as many blocks as the tier does, from the other end; `channel` sends half of
+    the channels unless the tier is strong; `width` keeps that share of the channels.
+    """
+    model = bundled.create_model(name, shape, num_classes)
+    is_papers = (shape, num_classes) == default_input(name)
+    published = exact.published_sizes(name) if is_papers else {}
+    clients = _clients(model, batch_size, tiers)
+    for width in (NAMED_RATES["moderate"], NAMED_RATES["weak"]):
+        small = bundled.create_model(name, shape, num_classes, width)
+        clients["width", f"{width:g}"] = costs.narrow(model, small, batch_size)
+    return {
+        "model": name,
+        "input_shape": shape,
+        "num_classes": num_classes,
+        "batch_size": batch_size,
+        "activations_batch": costs.capacity_batch(model, batch_size),
+        "rows": [
+            _row(model, batch_size, key, cost, published.get(key)) for key, cost in clients.items()
+        ],
+        "fedpmt_table_2": _table_2(model, name, batch_size) if is_papers else [],
+    }
+
+
+def _clients(
+    model: ModelSpec, batch_size: int, tiers: Sequence[Tier]
+) -> dict[tuple[str, str], costs.ClientCost]:
+    cuts = {tier.name: costs.cut_of(tier, model, batch_size) for tier in tiers}
+    styles: dict[str, Callable[[Cut], costs.ClientCost]] = {
+        "embracing": lambda cut: costs.recorded_suffix(model, cut, batch_size),
+        "fedpmt": lambda cut: costs.backprop_suffix(model, cut, batch_size),
+        "prefix": lambda cut: costs.prefix(model, cut.blocks, batch_size),
+        "channel": lambda cut: costs.channels(model, 0.5 if cut.blocks else 1.0, batch_size),
+    }
+    return {(style, tier): cost(cuts[tier]) for style, cost in styles.items() for tier in cuts}
+
+
+def _row(
+    model: ModelSpec,
+    batch_size: int,
+    key: tuple[str, str],
+    cost: costs.ClientCost,
+    paper: Optional[str],
+) -> Row:
+    activations = costs.capacity_batch(model, batch_size) * cost.activations
+    numbers = {**dataclasses.asdict(cost), "activations": activations}
+    verdict = "equal" if exact.sizes(model, cost).text == paper else "differs"
+    return {
+        "style": key[0],
+        "tier": key[1],
+        **numbers,
+        "paper": f"{paper} {verdict}" if paper else "",
+    }
+
+
+def _table_2(model: ModelSpec, name: str, batch_size: int) -> list[Row]:
+    figures = exact.published_operations(name, batch_size)
+    ours = exact.step_operations(model, batch_size, len(figures))
+    return [
+        {
+            "removed": removed,
+            "operations": own,
+            "ratio": own / ours[0],
+            "paper": paper,
+            "paper_ratio": paper / figures[0],
+            "difference": f"{own - paper:+,}" if own != paper else "equal",
+        }
+        for removed, (own, paper) in enumerate(zip(ours, figures))
+    ]
 
 
 def _positive(name: str, text: str) -> int:
@@ -57,8 +151,9 @@ def _format(report: Mapping[str, Any]) -> str:
         *_align(report["rows"]),
     ]
     if report["fedpmt_table_2"]:
+        why = catalog.load("fedpmt/table2").notes[0]  # the paper's figures differ from ours
         lines += ["", f"FedPMT, table II: operations of a step of {report['batch_size']} examples"]
-        lines += ["", *_align(report["fedpmt_table_2"]), "", model_costs.remark()]
+        lines += ["", *_align(report["fedpmt_table_2"]), "", why]
     return "\n".join(line.rstrip() for line in lines)
 
 

@@ -11,6 +11,7 @@ A run that was stopped, by Ctrl-C or by kill -9, resumes when it is restarted wi
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Union
 
@@ -20,7 +21,7 @@ from tff_partial import runtime
 from tff_partial.algorithms import registry
 from tff_partial.cli import command_line
 from tff_partial.core.fields import Field, Value
-from tff_partial.experiments import config, description, flags
+from tff_partial.experiments import config, flags
 from tff_partial.experiments import run as experiment_run
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.recipes import catalog, runner
@@ -94,9 +95,24 @@ def list_everything() -> str:
 
 
 def describe(values: absl_flags.FlagValues) -> str:
-    """Return what --describe prints."""
+    """Return what --describe prints: what an algorithm is, its paper, and which flags it heeds."""
     given = {name: v for name, v in settings_of(values).items() if name in flags.DECIDING}
-    return description.text(config.create(**{**given, "algo": values.describe}), flags.SETTINGS)
+    experiment = config.create(**{**given, "algo": values.describe})
+    algorithm = experiment.algorithm
+    # Citation, pseudo-code and differences from the paper.
+    paper = (sys.modules[algorithm.build.__module__].__doc__ or "").strip()
+    lines = [f"{algorithm.name}: {algorithm.title}", "", paper, "", "Its own flags:"]
+    lines += [f"  --{algorithm.name}_{h.name}: {h.help}" for h in algorithm.hyperparameters]
+    lines += ["", f"Shared flags, with --task={experiment.task.name} --preset={experiment.preset}:"]
+    has_tiers = "tiers" in algorithm.needs
+    heeded = {"tiers": has_tiers, "only_tiers": has_tiers, "capacities": algorithm.tiers_are_rates}
+    for setting in flags.SETTINGS:
+        value = getattr(experiment.settings, setting)
+        if heeded.get(setting, True):
+            lines.append(f"  --{setting}" + (" (none)" if value in (None, "") else f"={value}"))
+    if experiment.normalization is not None:
+        lines.append(f"  --normalization={experiment.normalization}")
+    return "\n".join(lines)
 
 
 def _prepare(arguments: Sequence[str]) -> Union[int, experiment_run.Prepared]:

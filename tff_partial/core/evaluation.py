@@ -17,21 +17,24 @@ from tff_partial.core.types import Array, Structure, Tensor, Weights
 
 
 class Evaluation(NamedTuple):
-    """Means over the examples; `metrics` by name."""
+    """Means over so many examples; `metrics` by name."""
 
     loss: float
     metrics: dict[str, float]
+    examples: int
 
 
 def build(
     spec: ModelSpec,
     x: Array,
     y: Array,
-    batch_size: int = 500,
+    batch_size: Optional[int] = None,
     calibration: Optional[Array] = None,
     calibration_batch: int = 100,
-) -> Callable[[Weights], Evaluation]:
-    """Return `evaluate(weights) -> Evaluation` over all of x [n, ...] and y [n].
+) -> Callable[..., Evaluation]:
+    """Return `evaluate(weights, examples=None) -> Evaluation` over x [n, ...] and y [n].
+
+    `examples` are the indices [m] of those that count; by default all do.
 
     Static batch normalisation (HeteroFL) is evaluated with statistics that are estimated anew
     for the weights: in one pass over `calibration` in which these layers normalise by batch,
@@ -41,7 +44,8 @@ def build(
       spec: The model.
       x: Examples as clients hold them.
       y: Labels.
-      batch_size: Examples at a time; the result depends on it by rounding only.
+      batch_size: Examples at a time, by default what suits the model; the result depends on it by
+        rounding only.
       calibration: Examples of clients' training data, in an order that mixes the clients; used
         with static batch normalisation only.
       calibration_batch: The most examples in a batch of `calibration`; the batches' sizes differ
@@ -53,25 +57,49 @@ def build(
     model, labels = spec.instantiate(), np.asarray(y, np.int32)
     if not len(labels):
         raise ValueError("evaluation must have at least one example. Received: 0 examples")
+    size = batch_size or _suitable_batch(model)
 
     def batch_sums(x: Tensor, y: Tensor) -> Tensor:
         logits = model.forward(model.preprocess(x), training=False)
         values = [model.losses(y, logits), *model.metrics(y, logits)]
         return tf.stack([tf.reduce_sum(value) for value in values])
 
-    batches = [slice(start, start + batch_size) for start in range(0, len(labels), batch_size)]
     signature = [_batch_spec(model), tf.TensorSpec([None], tf.int32)]
-    map_batches = _Mapper(batch_sums, signature, len(batches))
+    map_batches = _Mapper(batch_sums, signature, -(-len(labels) // size))
     calibrate = _calibrator(model, calibration, calibration_batch)
 
-    def evaluate(weights: Weights) -> Evaluation:
+    def evaluate(weights: Weights, examples: Optional[Array] = None) -> Evaluation:
         model.assign(weights)
         calibrate()
+        places = np.arange(len(labels)) if examples is None else examples
+        batches = np.split(places, range(size, len(places), size))
         sums = map_batches([(x[batch], labels[batch]) for batch in batches])
-        total = np.sum(sums, axis=0, dtype=np.float64) / len(labels)
-        return Evaluation(float(total[0]), dict(zip(spec.metrics, map(float, total[1:]))))
+        total = np.sum(sums, axis=0, dtype=np.float64) / len(places)
+        values = dict(zip(spec.metrics, map(float, total[1:])))
+        return Evaluation(float(total[0]), values, len(places))
 
     return evaluate
+
+
+def draw_sample(examples: int, size: Optional[int], seed: int) -> Optional[Array]:
+    """Return which of so many examples are tested if only `size` are; None for all of them.
+
+    A larger sample contains the smaller ones of the same seed.
+    """
+    if size is None or size >= examples:
+        return None
+    return np.sort(np.random.default_rng([seed, 0x7E57]).permutation(examples)[:size])
+
+
+def _suitable_batch(model: Model) -> int:
+    """Return the number of examples at a time that is fast for a model.
+
+    Convolutions are faster if their activations stay in the cache, dense and recurrent layers if
+    they read their weights seldom: the kind that has most of the weights decides.
+    """
+    sizes = [(variable.shape.rank, np.prod(variable.shape)) for variable in model.trainable]
+    convolutions = sum(size for rank, size in sizes if rank == 4)
+    return 100 if 2 * convolutions > sum(size for _, size in sizes) else 500
 
 
 def _batch_spec(model: Model) -> tf.TensorSpec:
@@ -143,15 +171,16 @@ class _Mapper:
         self._pool = concurrent.futures.ThreadPoolExecutor(count)
 
     def __call__(self, batches: Sequence[tuple[Array, ...]]) -> list[Structure]:
-        count = len(self._functions)
+        waiting = enumerate(batches)  # of which a thread that is free takes the next
+        values: list[Structure] = [None] * len(batches)
 
-        def run(index: int) -> list[Structure]:
-            function = self._functions[index]
-            values = [function(*map(tf.constant, batch)) for batch in batches[index::count]]
-            return [tf.nest.map_structure(lambda value: value.numpy(), value) for value in values]
+        def run(function: Callable[..., Structure]) -> None:
+            for place, batch in waiting:
+                value = function(*map(tf.constant, batch))
+                values[place] = tf.nest.map_structure(lambda tensor: tensor.numpy(), value)
 
-        shares = list(self._pool.map(run, range(count)))
-        return [shares[i % count][i // count] for i in range(len(batches))]
+        list(self._pool.map(run, self._functions))
+        return values
 
 
 def to_tff_model(spec: ModelSpec) -> tff.learning.models.VariableModel:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import random
 from collections.abc import Iterator, Sequence
 from typing import Callable
 
 from tff_partial.core.lazy import tf
-from tff_partial.core.types import Layer, Structure, Tensor, Variable
+from tff_partial.core.types import KerasModel, Layer, Structure, Tensor, Variable
 
 
 @contextlib.contextmanager
@@ -21,23 +22,31 @@ def tf2_behavior() -> Iterator[None]:
     LSTMs, and builds twice as many operations. What it asks is this one function.
 
     Recurrent layers then cache their variables, which TF 2 does in graphs only: they would never
-    see what is assigned to them. And their loops have 32 steps in flight: gradients of kernels, a
-    megabyte each in an LSTM of 256 units, pile up before they are added.
+    see what is assigned to them. Their loops have 32 steps in flight: gradients of kernels, a
+    megabyte each in an LSTM of 256 units, pile up before they are added. And every call of one is
+    traced for cuDNN as well, for which there is no use without a GPU.
     """
     from keras.src import backend
-    from keras.src.layers.rnn import rnn_utils
+    from keras.src.layers.rnn import gru, lstm, rnn_utils
 
     compat = backend.tf.compat.v1
-    originals = compat.executing_eagerly_outside_functions, rnn_utils.caching_device
     while_loop = compat.while_loop
-    compat.executing_eagerly_outside_functions = lambda: True
-    rnn_utils.caching_device = lambda cell: None
-    compat.while_loop = lambda **given: while_loop(**{**given, "parallel_iterations": 1})
-    try:
+    with contextlib.ExitStack() as stack:
+        replace = functools.partial(_replaced, stack)
+        replace(compat, "executing_eagerly_outside_functions", lambda: True)
+        replace(rnn_utils, "caching_device", lambda cell: None)
+        one_by_one = {"parallel_iterations": 1}
+        replace(compat, "while_loop", lambda **given: while_loop(**{**given, **one_by_one}))
+        if not tf.config.list_physical_devices("GPU"):
+            replace(lstm, "lstm_with_backend_selection", lstm.standard_lstm)
+            replace(gru, "gru_with_backend_selection", gru.standard_gru)
         yield
-    finally:
-        compat.executing_eagerly_outside_functions, rnn_utils.caching_device = originals
-        compat.while_loop = while_loop
+
+
+def _replaced(stack: contextlib.ExitStack, module: object, name: str, value: Callable) -> None:
+    """Replace an attribute until the stack is closed."""
+    stack.callback(setattr, module, name, getattr(module, name))
+    setattr(module, name, value)
 
 
 class _Seeds(random.Random):
@@ -45,6 +54,35 @@ class _Seeds(random.Random):
 
     def randint(self, a: float, b: float) -> int:
         return super().randint(int(a), int(b))
+
+
+@contextlib.contextmanager
+def computing_in(precision: str) -> Iterator[None]:
+    """Make layers that compute in this type and keep their variables in float32."""
+    from keras.src.mixed_precision import policy
+
+    if precision == "float32":
+        yield
+        return
+    with policy.policy_scope(f"mixed_{precision}"):
+        yield
+
+
+def keep_input_types(layers: Sequence[Layer]) -> None:
+    """Make models among the layers take inputs in the short type that these have.
+
+    Else each casts its input to float32, and its first layer casts it back.
+    """
+    from keras.src.engine import functional
+
+    def conform(model: KerasModel, tensor: Tensor, ref_input: Tensor) -> Tensor:
+        if tensor.dtype.is_floating and ref_input.dtype.is_floating:
+            ref_input = tf.TensorSpec(ref_input.shape, tensor.dtype)
+        return type(model)._conform_to_reference_input(model, tensor, ref_input)
+
+    for model in layers:
+        if isinstance(model, functional.Functional):
+            model._conform_to_reference_input = functools.partial(conform, model)
 
 
 @contextlib.contextmanager
@@ -86,9 +124,15 @@ def use_stateless_randomness(blocks: Sequence[Layer], seed: Variable) -> bool:
 
 
 def call(layer: Layer, x: Tensor, training: bool) -> Tensor:
-    """Call a layer, with `training` if it takes that."""
+    """Call a layer, with `training` if it takes that.
+
+    AutoGraph converts the Python of a layer that is not Keras's own, and nothing else of a graph.
+    """
+    from tensorflow.python.autograph.core import ag_ctx
+
     takes_training = "training" in inspect.signature(layer.call).parameters
-    return layer(x, training=training) if takes_training else layer(x)
+    with ag_ctx.ControlStatusCtx(ag_ctx.Status.ENABLED):
+        return layer(x, training=training) if takes_training else layer(x)
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ import re
 from collections.abc import Sequence
 from typing import Callable, Optional, Union
 
-from tff_partial.core import checks, objectives, schedules
+from tff_partial.core import checks, loops, objectives, precision, schedules
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model
 from tff_partial.core.part import Backprop, Part
@@ -54,6 +54,10 @@ class LocalTraining:
         regularizer does; `all` to that of every trainable parameter, biases and batch
         normalization included, after clipping, as PyTorch's SGD does.
       clip_norm: Largest global norm of a gradient; larger ones are scaled down to it.
+      precision: Type that layers compute in, `float32`, `bfloat16` or `float16`; weights, momentum
+        and statistics stay float32. Steps of float16 whose gradients overflow are skipped.
+      record_precision: Type that recorded activations and client states are kept in, `float32` or
+        `bfloat16`.
     """
 
     steps: Optional[int] = None
@@ -64,6 +68,8 @@ class LocalTraining:
     weight_decay: float = 0.0
     weight_decay_on: str = "kernels"
     clip_norm: Optional[float] = None
+    precision: str = "float32"
+    record_precision: str = "float32"
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
@@ -83,6 +89,8 @@ class LocalTraining:
                 f"weight_decay must not be negative. Received: weight_decay={self.weight_decay}"
             )
         checks.one_of("weight_decay_on", self.weight_decay_on, DECAYED)
+        checks.one_of("precision", self.precision, precision.PRECISIONS)
+        checks.one_of("record_precision", self.record_precision, precision.RECORD_PRECISIONS)
         if self.clip_norm is not None and self.clip_norm < schedules.SMALLEST:
             raise ValueError(
                 f"clip_norm must be a positive float32. Received: clip_norm={self.clip_norm}"
@@ -155,7 +163,11 @@ def backprop(
         logits = forward(x)
         losses = model.losses(y, logits)
         loss = tf.reduce_mean(losses)
+        if model.loss_scale is not None:
+            loss = model.loss_scale.scaled(loss)
     gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+    if model.loss_scale is not None:
+        gradients = model.loss_scale.unscaled(gradients)
     return gradients, losses, logits
 
 
@@ -170,7 +182,7 @@ def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> 
     are the first step of a piece and the one after its last, and `momentum` what the piece before
     left in the model's buffers.
     """
-    optimizer = Sgd(model, part.variables, local.momentum, pull)
+    optimizer, scale = Sgd(model, part.variables, local.momentum, pull), model.loss_scale
     gradients = _build_gradients(model, part, local, optimizer)
 
     def train(
@@ -183,21 +195,27 @@ def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> 
     ) -> Metrics:
         model.assign(initial_weights)
         optimizer.reset(momentum, slope)
+        if scale is not None:
+            scale.reset()
         by_step = callable(learning_rate)
         inputs = part.prepare(record)
         order = BatchOrder(local, tf.shape(record["y"])[0], record["seed"])
-        sums = tf.zeros([3])
         first, stop = (0, order.num_steps) if steps is None else steps
-        for step in tf.range(first, tf.minimum(stop, order.num_steps)):
-            # With oneDNN, iterations that overlap in one kernel corrupt the memory.
-            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
+
+        def make_step(step: Tensor, sums: Tensor) -> Tensor:
             if model.is_random:
                 model.set_seed(record["seed"] + tf.stack([step + 1, 0]))
             indices = order.indices(step)
             x, y = part.batch(inputs, indices), tf.gather(record["y"], indices)
             grads, step_sums = gradients(x, y)
-            optimizer.apply(grads, learning_rate(step) if by_step else learning_rate)
-            sums += step_sums
+            rate = learning_rate(step) if by_step else learning_rate
+            if scale is None:
+                optimizer.apply(grads, rate)
+            else:
+                scale.apply_if_finite(grads, lambda: optimizer.apply(grads, rate))
+            return sums + step_sums
+
+        sums = loops.fold(make_step, tf.zeros([3]), first, tf.minimum(stop, order.num_steps))
         return collections.OrderedDict(loss=sums[0], correct=sums[1], examples=sums[2])
 
     return train

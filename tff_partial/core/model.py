@@ -15,8 +15,9 @@ from typing import Callable, Optional
 
 import numpy as np
 
-from tff_partial.core import keras_compat, model_checks, normalization, objectives
+from tff_partial.core import keras_compat, keras_shapes, model_checks, normalization, objectives
 from tff_partial.core.lazy import tf, tff
+from tff_partial.core.precision import LossScale
 from tff_partial.core.types import KerasModel, Layer, Structure, Tensor, TffType, Variable, Weights
 
 # (Name, dtype, shape) of each variable.
@@ -95,10 +96,21 @@ class ModelSpec:
             model_checks.check_layers(keras_model)
             model_checks.check_shared(model.blocks)
 
-    def instantiate(self) -> Model:
-        """Build the model with variables of its own, initial values determined by `seed`."""
-        with keras_compat.tf2_behavior(), keras_compat.seeded(self.seed):
-            return Model(self, self.create_keras())
+    def instantiate(self, precision: str = "float32", initial: bool = True) -> Model:
+        """Build the model with variables of its own.
+
+        Args:
+          precision: What its layers compute in; variables and logits are float32 whatever it is.
+          initial: Whether the variables start as `seed` determines. If not, they start somehow, the
+            same for all seeds: a client sets them before it uses them.
+        """
+        policy, seed = keras_compat.computing_in(precision), self.seed if initial else 0
+        with keras_compat.tf2_behavior(), keras_compat.seeded(seed), policy:
+            with keras_shapes.computed():
+                keras_model = self.create_keras()
+            model = Model(self, keras_model, precision)
+        vars(self).setdefault("_variables", _described(model))
+        return model
 
     @functools.cached_property
     def weights_type(self) -> TffType:
@@ -139,9 +151,14 @@ class ModelSpec:
 class Model:
     """A model with variables, in the graph or eager context it was built in."""
 
-    def __init__(self, spec: ModelSpec, keras_model: KerasModel) -> None:
-        self.spec = spec
+    def __init__(
+        self, spec: ModelSpec, keras_model: KerasModel, precision: str = "float32"
+    ) -> None:
+        self.spec, self.precision = spec, precision
+        self.loss_scale = LossScale() if precision == "float16" else None
         self.blocks: list[Layer] = list(keras_model.layers)
+        if precision != "float32":
+            keras_compat.keep_input_types([x for b in self.blocks for x in (b, *b.submodules)])
         if not all(block.built for block in self.blocks):
             # Called rather than `build`-ed: a Sequential in a Sequential has no variables else.
             example = tf.zeros([1, *spec.input_shape], spec.input_dtype)
@@ -179,11 +196,12 @@ class Model:
         return self.spec.augment(x, self.step_seed()) if self.spec.augment else x
 
     def forward(self, x: Tensor, training: bool, blocks: Optional[list[Layer]] = None) -> Tensor:
-        """Run `blocks` (all by default) one after the other."""
+        """Run `blocks` (all by default) one after the other; logits are float32."""
+        blocks = self.blocks if blocks is None else blocks
         with keras_compat.tf2_behavior():
-            for block in self.blocks if blocks is None else blocks:
+            for block in blocks:
                 x = keras_compat.call(block, x, training)
-        return x
+        return tf.cast(x, tf.float32) if blocks[-1:] == self.blocks[-1:] else x
 
     def forward_first_half(self, block: Layer, x: Tensor) -> Structure:
         """Run the first half of the words through a block; return what the second half needs."""

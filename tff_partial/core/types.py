@@ -42,6 +42,9 @@ ClientResult: TypeAlias = "tff.learning.templates.ClientResult"
 """What a client sends: `update` (its delta) and `update_weight`."""
 
 Computation: TypeAlias = "tff.Computation"
+PolymorphicComputation: TypeAlias = Any
+"""A `tff.Computation` for each type of its argument, as `tff.tensorflow.computation` returns."""
+
 TffType: TypeAlias = "tff.Type"
 Federated: TypeAlias = "tff.Value"
 """A value inside a `tff.federated_computation`: at SERVER, at CLIENTS or a structure of such."""

@@ -7,7 +7,7 @@ cut = costs.cut_of(tiers.create("weak"), model, batch_size=32)
 print(costs.whole(model, 32), costs.recorded_suffix(model, cut, 32))
 """
 
-from tff_partial.costs.blocks import BlockCost, measure
+from tff_partial.costs.blocks import measure
 from tff_partial.costs.clients import (
     ClientCost,
     average_capacity,
@@ -24,26 +24,5 @@ from tff_partial.costs.cuts import (
     cut_of,
     deepest_cut,
     forward_steps,
-    memory,
     prefix_capacity,
 )
-
-__all__ = [
-    "BlockCost",
-    "ClientCost",
-    "average_capacity",
-    "backprop_suffix",
-    "capacity",
-    "capacity_batch",
-    "channels",
-    "cut_of",
-    "deepest_cut",
-    "forward_steps",
-    "measure",
-    "memory",
-    "narrow",
-    "prefix",
-    "prefix_capacity",
-    "recorded_suffix",
-    "whole",
-]

@@ -107,9 +107,8 @@ def prefix(model: ModelSpec, removed: int, batch_size: int) -> ClientCost:
 
 def narrow(model: ModelSpec, small: ModelSpec, batch_size: int) -> ClientCost:
     """Return the cost of a client whose model has fewer channels."""
-    batch = cuts.capacity_batch(model, batch_size)
-    share = cuts.memory(measure(small), batch) / cuts.memory(measure(model), batch)
-    return _trains(small, measure(small), share)
+    blocks = measure(small)
+    return _trains(small, blocks, cuts.share_of_memory(model, blocks, batch_size))
 
 
 def channels(model: ModelSpec, share: float, batch_size: int) -> ClientCost:

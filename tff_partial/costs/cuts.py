@@ -67,13 +67,10 @@ def after(model: ModelSpec, cut: Cut) -> tuple[BlockCost, ...]:
 def cut_of(tier: Tier, model: ModelSpec, batch_size: int) -> Cut:
     """Return what a tier leaves out.
 
-    Args:
-      tier: `strong`; `moderate` or `weak`: `model.cuts`, else the smallest cut of capacity at most
-        0.5 or 0.2, or the deepest one; a number of blocks; or a capacity: the smallest cut that
-        fits into it. A cut leaves a block with parameters. The first half of the words is left out
-        only where `model.cuts` has such a cut.
-      model: The model.
-      batch_size: At which capacities are computed if `model.capacity_batch` is None.
+    `strong`: nothing; `moderate` or `weak`: `model.cuts`, else the smallest cut of capacity at most
+    0.5 or 0.2, or the deepest one; a number of blocks; or for a capacity, the smallest cut that
+    fits into it. A cut leaves a block with parameters. The first half of the words is left out
+    only where `model.cuts` has such a cut.
 
     Raises:
       ValueError: If it is a rate, or leaves nothing to train, or nothing fits into it.

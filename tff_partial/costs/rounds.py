@@ -78,10 +78,7 @@ def speed(value: Union[str, float]) -> float:
 def assign_speeds(speeds: Sequence[float], strengths: np.ndarray, seed: int = 0) -> np.ndarray:
     """Return the speed of every client, float [clients]: equal shares, weaker clients slower.
 
-    Args:
-      speeds: The speeds; sizes of their shares differ by at most one.
-      strengths: Of every client, such as its capacity [clients].
-      seed: Decides among clients of equal strength.
+    Sizes of the shares differ by at most one; the seed decides among clients of equal strength.
     """
     shuffled = np.random.default_rng([seed, 0x5BEED]).permutation(len(strengths))
     weakest_first = shuffled[np.argsort(np.asarray(strengths)[shuffled], kind="stable")]
@@ -163,11 +160,9 @@ class Accounts:
     def check_deadline(
         self, participants: Optional[Sequence[int]] = None, tiers_are_drawn: bool = False
     ) -> None:
-        """Raise a ValueError if no client would ever be in time.
+        """Raise a ValueError if none of the participants (None: all) would ever be in time.
 
-        Args:
-          participants: Ids of the clients that can be drawn; all by default.
-          tiers_are_drawn: Whether a client has another tier every round.
+        Where tiers are drawn, a client has another one every round.
         """
         deadline = self.devices.deadline
         if deadline is None:

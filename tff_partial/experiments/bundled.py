@@ -44,40 +44,28 @@ def create_model(
     input_dtype: str = "",
     **options: Any,
 ) -> ModelSpec:
-    """Return a model of `models` with what its architecture says of its tiers.
+    """Return what `models.create` makes of the arguments, with its architecture's tiers.
 
-    Args:
-      name: One of `models.NAMES`.
-      input_shape: Shape of one example.
-      num_classes: Number of classes.
-      width: Share of the channels and hidden units to keep.
-      normalization: One of `models.NORMALIZATIONS`; None is the architecture's own.
-      input_dtype: Type of an example as clients hold it; that of the model's inputs by default.
-      **options: Further arguments of `ModelSpec`.
+    `input_dtype` is the type of an example as clients hold it, by default that of the model's
+    inputs; `options` are further arguments of `ModelSpec`.
     """
-    architecture = models.ARCHITECTURES[name]
+    architecture = models.architecture_of(name)
     return ModelSpec(
         lambda: models.create(name, input_shape, num_classes, width, normalization),
         input_shape,
         input_dtype or ("int32" if "token" in architecture.inputs else "float32"),
         cuts={tier: Cut(*cut) for tier, cut in architecture.cuts.items()},
         capacity_batch=architecture.capacity_batch,
+        checked=True,  # all architectures, by a test
         **options,
     )
-
-
-def architecture_of(name: str) -> models.Architecture:
-    """Return the declaration of a model; raise a ValueError if there is none of this name."""
-    if name not in models.ARCHITECTURES:
-        raise ValueError(f"model must be one of {sorted(models.NAMES)}. Received: model={name!r}")
-    return models.ARCHITECTURES[name]
 
 
 def check_model_fits(name: str, data: tasks.Inputs) -> None:
     """Raise a ValueError if there is no such model, or it does not take the data's examples."""
     is_token = np.issubdtype(data.x_dtype, np.signedinteger)
     kind = "token" if is_token else "image" if len(data.input_shape) == 3 else "feature"
-    if kind not in architecture_of(name).inputs:
+    if kind not in models.architecture_of(name).inputs:
         raise ValueError(
             f"model must take {kind} inputs of shape {tuple(data.input_shape)}. "
             f"Received: model={name!r}"

@@ -11,6 +11,7 @@ from tff_partial.core.lazy import tf
 from tff_partial.core.types import Row
 from tff_partial.costs.rounds import Accounts
 from tff_partial.experiments.participation import RoundResult
+from tff_partial.results.metrics import SAMPLED_ACCURACY
 
 
 class Callback:
@@ -78,8 +79,8 @@ class ProgressBar(Callback):
         self._bar.refresh()
 
     def on_round(self, done: int, row: Row) -> None:
-        if row["test_accuracy"] != "":
-            self._accuracy = f"{row['test_accuracy']:.4f}"
+        tested = [row.get(name, "") for name in ("test_accuracy", SAMPLED_ACCURACY)]
+        self._accuracy = next((f"{a:.4f}" for a in tested if a != ""), self._accuracy)
         loss = "" if row["train_loss"] == "" else f"{float(row['train_loss'] or 0):.4f}"
         self._bar.set_postfix_str(f"loss={loss}, accuracy={self._accuracy}", refresh=False)
         self._bar.update()

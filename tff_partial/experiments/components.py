@@ -6,6 +6,7 @@ from typing import Callable, Optional
 
 from tff_partial import costs
 from tff_partial import tiers as tier_types
+from tff_partial.core import tracing
 from tff_partial.core.model import ModelSpec
 from tff_partial.costs import rounds
 from tff_partial.experiments import bundled, config
@@ -67,10 +68,18 @@ def create_model(experiment: Experiment, data: tasks.FederatedData) -> ModelSpec
 
 
 def create_process(
-    experiment: Experiment, model: ModelSpec, data: ClientArrays, several_workers: bool = False
+    experiment: Experiment,
+    model: ModelSpec,
+    data: ClientArrays,
+    several_workers: bool = False,
+    store: Optional[tracing.Store] = None,
 ) -> Process:
-    """Return the algorithm's process, in a form that several remote workers can run if need be."""
-    process = experiment.algorithm.build(model, config.create_params(experiment, data))
+    """Return the algorithm's process, in a form that several remote workers can run if need be.
+
+    What is traced for it is kept in the store.
+    """
+    with tracing.kept_in(store):
+        process = experiment.algorithm.build(model, config.create_params(experiment, data))
     if several_workers and isinstance(process, AveragingProcess):
         return process.in_steps()
     return process

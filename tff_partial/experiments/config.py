@@ -17,7 +17,7 @@ from tff_partial.core.fields import Value
 from tff_partial.core.types import Array
 from tff_partial.costs.rounds import Devices, parse_speeds
 from tff_partial.experiments import flags
-from tff_partial.experiments.bundled import architecture_of, models, tasks
+from tff_partial.experiments.bundled import models, tasks
 from tff_partial.experiments.participation import ClientArrays, TierFn
 
 PRESETS = ("demo", "paper")
@@ -145,7 +145,7 @@ def _changed(
 
 def _normalization(model: str, algorithm: Algorithm[Any], given: Optional[str]) -> Optional[str]:
     """Return the kind of normalisation; None for that of the architecture."""
-    architecture = architecture_of(model)
+    architecture = models.architecture_of(model)
     if given is None:
         return algorithm.defaults.normalization if architecture.normalized else None
     if not architecture.normalized:
@@ -225,6 +225,8 @@ def create_params(experiment: Experiment, data: Optional[ClientArrays] = None) -
         weight_decay=settings.weight_decay,
         weight_decay_on=settings.weight_decay_on,
         clip_norm=settings.clip_norm,
+        precision=settings.precision,
+        record_precision=settings.record_precision,
     )
     known: dict[str, object] = {
         "tiers": tiers_of(experiment),

@@ -9,7 +9,7 @@ import numpy as np
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Row, ServerState, Structure
 
-_LOSSES = ("train_loss", "test_loss")
+_LOSSES = ("train_loss", "test_loss", "sampled_test_loss")
 _SHOWN = 10
 
 
@@ -32,13 +32,7 @@ class DivergedError(Exception):
 
 
 def find(state: ServerState, kept: Mapping[int, Structure], row: Row) -> str:
-    """Say what of a round is not finite; empty if everything is.
-
-    Args:
-      state: The server's state after the round.
-      kept: Client id -> what the client keeps.
-      row: The round's row of metrics.csv.
-    """
+    """Say what of a round is not finite, of state, clients' states and row; empty if nothing."""
     losses = {name: value for name, value in row.items() if name.startswith(_LOSSES)}
     numbers = {n: v for n, v in losses.items() if v is not None and not isinstance(v, str)}
     wrong = [f"{name}={value}" for name, value in numbers.items() if not np.isfinite(value)]

@@ -11,6 +11,8 @@ from tff_partial import runtime
 from tff_partial.core.lazy import tff
 from tff_partial.experiments import client_store
 
+STATES = ("memory", "disk")
+
 
 @dataclasses.dataclass(frozen=True)
 class Execution:
@@ -25,6 +27,8 @@ class Execution:
       data_dir: Folder of tensorflow-datasets.
       client_state: Where clients' states are kept between rounds: memory or disk.
       client_state_cache: On disk: number of clients whose state stays in memory; 256 by default.
+      trace_cache: Folder where traced graphs are kept, so that later runs start sooner; auto is the
+        user's cache folder, none keeps nothing.
     """
 
     runtime: str = "in_process"
@@ -34,9 +38,16 @@ class Execution:
     data_dir: Optional[str] = None
     client_state: str = "memory"
     client_state_cache: Optional[int] = None
+    trace_cache: str = "auto"
 
     def __post_init__(self) -> None:
-        client_store.check(self.client_state, self.client_state_cache is not None)
+        received = f"Received: client_state={self.client_state!r}"
+        if self.client_state not in STATES:
+            raise ValueError(f"client_state must be one of {STATES}. {received}")
+        if self.client_state_cache is not None and self.client_state != "disk":
+            raise ValueError(
+                f"client_state_cache must be given with client_state='disk'. {received}"
+            )
         runtime.check(self.runtime, self.addresses, self.client_parallelism)
 
     @property

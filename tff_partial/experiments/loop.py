@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Callable
+from typing import Callable, Optional
 
 import numpy as np
 
@@ -30,9 +30,12 @@ from tff_partial.experiments.participation import (
     TierFn,
     one_tier,
 )
+from tff_partial.results.metrics import SAMPLED
 from tff_partial.system import interrupts
 
+Evaluate = Callable[[Weights], Evaluation]
 TIER_ACCURACY = "train_accuracy_"
+_NOT_TESTED: Row = {"test_loss": "", "test_accuracy": "", "test_examples": ""}
 # Metrics of a process that become columns: those of clients and of the server in every round,
 # losses of local models where the round is evaluated.
 _EVERY_ROUND, _EVALUATED = ("client_work", "finalizer"), ("losses",)
@@ -50,11 +53,12 @@ class Interrupted(Exception):
 def train(
     process: Process,
     data: ClientArrays,
-    evaluate: Callable[[Weights], Evaluation],
+    evaluate: Evaluate,
     options: LoopOptions,
     output_dir: str,
     callbacks: Sequence[Callback] = (),
     tier_of: TierFn = one_tier,
+    evaluate_sample: Optional[Evaluate] = None,
 ) -> Weights:
     """Train, resuming from the last checkpoint in `output_dir` if there is one.
 
@@ -66,6 +70,8 @@ def train(
       output_dir: Where metrics.csv, checkpoints/ and client_states/ go.
       callbacks: What watches the rounds.
       tier_of: The tier of a client in a round.
+      evaluate_sample: As `evaluate`, on some of the held-out data, for rounds before the last;
+        their columns are `sampled_test_...`.
 
     Returns:
       The final model weights.
@@ -78,7 +84,7 @@ def train(
     """
     folder = os.path.join(output_dir, "client_states")
     participation = Participation(process, data, options, folder, tier_of)
-    loop = _Loop(participation, evaluate, options, callbacks)
+    loop = _Loop(participation, evaluate, options, callbacks, evaluate_sample)
     outputs = Outputs(output_dir, participation.states)
     try:
         done, state = outputs.restore(process.initialize())
@@ -93,9 +99,10 @@ def train(
 @dataclasses.dataclass(frozen=True)
 class _Loop:
     participation: Participation
-    evaluate: Callable[[Weights], Evaluation]
+    evaluate: Evaluate
     options: LoopOptions
     callbacks: Sequence[Callback]
+    evaluate_sample: Optional[Evaluate]
 
     def run(self, done: int, state: ServerState, outputs: Outputs) -> ServerState:
         """Run the rounds that are not done; return the server's state after the last."""
@@ -134,19 +141,22 @@ class _Loop:
             clients = callback.on_cohort(round_num, clients)
         is_evaluated = self._is_due(round_num + 1, self.options.eval_every)
         result = self.participation.run(state, round_num, clients, is_evaluated)
-        columns = [_columns_of_process(result, is_evaluated), self._test(result, is_evaluated)]
+        tested = self._test(result, round_num + 1) if is_evaluated else {}
+        columns = [_columns_of_process(result, is_evaluated), {**_NOT_TESTED, **tested}]
         columns += [c.on_result(round_num, result, is_evaluated) for c in self.callbacks]
         columns.append({"seconds": round(time.monotonic() - started, 4)})
         return list(clients), result, _joined(columns)
 
-    def _test(self, result: RoundResult, is_evaluated: bool) -> Row:
-        """Return loss and metrics on held-out data; empty cells where the round has none."""
-        columns: dict[str, Cell] = {"test_loss": "", "test_accuracy": ""}
-        models = self.participation.models if is_evaluated else {}
-        for label, get_weights in models.items():
-            test = self.evaluate(get_weights(result.state))
-            columns[f"test_loss{label}"] = test.loss
-            columns |= {f"test_{name}{label}": value for name, value in test.metrics.items()}
+    def _test(self, result: RoundResult, done: int) -> Row:
+        """Return loss and metrics on held-out data; before the last round on a sample of them."""
+        evaluate, kind = self.evaluate, "test"
+        if self.evaluate_sample is not None and done < self.options.rounds:
+            evaluate, kind = self.evaluate_sample, SAMPLED
+        columns: dict[str, Cell] = {}
+        for label, get_weights in self.participation.models.items():
+            test = evaluate(get_weights(result.state))
+            columns |= {f"{kind}_loss{label}": test.loss, "test_examples": test.examples}
+            columns |= {f"{kind}_{name}{label}": value for name, value in test.metrics.items()}
         return columns
 
     def _is_due(self, done: int, every: int) -> bool:

@@ -20,14 +20,10 @@ COLUMNS = ("round", "train_loss", "train_accuracy", "test_loss", "test_accuracy"
 
 
 class Outputs:
-    """Files of a run.
+    """Files of a run; a checkpoint includes the states of its clients.
 
     Folders are made here and not again, so that a run whose folder is removed notices it. The
     columns of metrics.csv are `COLUMNS`, then others by name, as rows bring them.
-
-    Args:
-      folder: The run's folder.
-      states: What clients keep, which belongs to a checkpoint.
     """
 
     def __init__(self, folder: str, states: ClientStates) -> None:

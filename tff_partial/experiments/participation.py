@@ -100,14 +100,7 @@ def sample_clients(
 
 
 class Participation:
-    """Draws clients, calls the process and knows what clients keep.
-
-    Args:
-      process: The process.
-      data: The clients' data.
-      options: Who can be drawn, and the seed.
-      folder: Where checkpoints of what clients keep go.
-      tier_of: The tier of a client in a round.
+    """Draws clients, calls the process and knows what clients keep, with checkpoints in `folder`.
 
     Attributes:
       models: Label -> function from the server's state to a model that is evaluated.
@@ -128,11 +121,14 @@ class Participation:
         self._averaging = process if isinstance(process, AveragingProcess) else None
         self.models: dict[str, Callable[[ServerState], Weights]] = {"": process.get_model_weights}
         initial: Structure = ()
+        precision = "float32"
         if self._stateful is not None:
             others = self._stateful.other_models.items()
             self.models |= {f"_{label}": get_weights for label, get_weights in others}
             initial = self._stateful.initial_client_state()
-        self.states = client_store.ClientStates(folder, initial, options.client_state_cache)
+            precision = self._stateful.record_precision
+        cache = options.client_state_cache
+        self.states = client_store.ClientStates(folder, initial, cache, precision)
         # A record serves every round; making one takes a millisecond.
         self._record = functools.lru_cache(maxsize=KEPT_RECORDS)(self._create_record)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
 import tempfile
@@ -24,7 +25,7 @@ from tff_partial.core.fields import Value
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array
 from tff_partial.costs.rounds import Accounts
-from tff_partial.experiments import callbacks, components, config, flags, loop
+from tff_partial.experiments import callbacks, components, config, flags, loop, trace_cache
 from tff_partial.experiments.bundled import tasks
 from tff_partial.experiments.config import Experiment
 from tff_partial.experiments.divergence import DivergedError
@@ -151,7 +152,32 @@ def _train(prepared: Prepared, experiment: Experiment) -> None:
         callbacks.TensorBoard(prepared.folder),
         callbacks.ProgressBar(settings.rounds),
     ]
-    options = loop.LoopOptions(
+    batch = settings.batch_size
+    evaluate = evaluation.build(
+        model, data.test_x, data.test_y, calibration=calibration, calibration_batch=batch
+    )
+    sample = evaluation.draw_sample(len(data.test_y), settings.eval_examples, experiment.seed)
+    store = trace_cache.create(prepared.execution.trace_cache, experiment, data)
+    several = prepared.execution.several_workers
+    weights = loop.train(
+        components.create_process(experiment, model, data, several, store),
+        data,
+        evaluate,
+        _loop_options(prepared, experiment),
+        prepared.folder,
+        watching,
+        config.tier_of(experiment),
+        None if sample is None else functools.partial(evaluate, examples=sample),
+    )
+    if calibration is not None:
+        weights = evaluation.calibrated(model, weights, calibration, batch)
+    values = [*weights.trainable, *weights.non_trainable]
+    results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
+
+
+def _loop_options(prepared: Prepared, experiment: Experiment) -> loop.LoopOptions:
+    settings = experiment.settings
+    return loop.LoopOptions(
         settings.rounds,
         settings.clients_per_round,
         experiment.seed,
@@ -160,23 +186,6 @@ def _train(prepared: Prepared, experiment: Experiment) -> None:
         config.participants(experiment),
         prepared.execution.cache,
     )
-    batch = settings.batch_size
-    evaluate = evaluation.build(
-        model, data.test_x, data.test_y, calibration=calibration, calibration_batch=batch
-    )
-    weights = loop.train(
-        components.create_process(experiment, model, data, prepared.execution.several_workers),
-        data,
-        evaluate,
-        options,
-        prepared.folder,
-        watching,
-        config.tier_of(experiment),
-    )
-    if calibration is not None:
-        weights = evaluation.calibrated(model, weights, calibration, batch)
-    values = [*weights.trainable, *weights.non_trainable]
-    results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
 
 
 def finish(prepared: Prepared, stopped: Optional[Exception] = None) -> Result:

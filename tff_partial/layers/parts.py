@@ -29,23 +29,25 @@ def recorded(
     batch_size: int,
     statistics: str = "moving",
     folder: str = "",
+    precision: str = "float32",
 ) -> Part:
     """Return the blocks after the cut, trained on activations that are recorded once a round.
 
     Args:
-      model: The model.
-      cut: What is left out.
+      model, cut: The model, and what of it is left out.
       steps: Ranges of the blocks before the cut, each a step of the forward pass.
       batch_size: Examples at a time in that pass.
       statistics: Batch norm before the cut uses `moving` statistics or those of the `batch`.
       folder: Where the recorded activations are spilled to; in memory if empty.
+      precision: Type that they are kept in; `float32` is the type that they have.
     """
     if not cut.blocks and not cut.half:
         return everything(model)
     tail = model.blocks[cut.blocks :]
-    recorder = recording.Recorder(model, cut, steps, batch_size, statistics)
+    recorder = recording.Recorder(model, cut, steps, batch_size, statistics, precision)
 
     def forward(x: Structure) -> Tensor:
+        x = recorder.restored(x)
         if cut.half:
             x = model.forward_second_half(tail[0], x)
             return model.forward(x, training=True, blocks=tail[1:])

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Callable
 
+from tff_partial.core import precision
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Cut, Model
 from tff_partial.core.types import Layer, Record, Structure, Tensor
@@ -32,8 +33,10 @@ class Recorder:
         steps: Sequence[tuple[int, int]],
         batch_size: int,
         statistics: str,
+        stored_as: str = "float32",
     ) -> None:
         self._model, self._cut, self._statistics = model, cut, statistics
+        self._stored_as = stored_as
         self._steps = [model.blocks[start:stop] for start, stop in steps]
         self.batch_size = batch_size
 
@@ -54,7 +57,16 @@ class Recorder:
         steps += [lambda x, b=b: self._forward(x, b) for b in blocks[1:]]  # type: ignore[misc]
         if self._cut.half:
             steps.append(lambda x: model.forward_first_half(model.blocks[self._cut.blocks], x))
-        return steps
+        last = steps.pop()
+        return [*steps, lambda x: self._stored(last(x))]
+
+    def _stored(self, recorded: Structure) -> Structure:
+        is_short = self._stored_as != "float32"
+        return precision.cast(recorded, self._stored_as) if is_short else recorded
+
+    def restored(self, recorded: Structure) -> Structure:
+        """Return a batch of what was recorded in the type that the model computes in."""
+        return precision.cast(recorded, self._model.precision)
 
     def _forward(self, x: Tensor, blocks: list[Layer]) -> Tensor:
         with self._model.batch_statistics(static_only=self._statistics == "moving"):

@@ -66,6 +66,11 @@ class AveragingParams(stateful.StatefulParams):
                 f"rounds_active must not be negative. Received: rounds_active={self.rounds_active}"
             )
         checks.one_of("design", self.design, DESIGNS)
+        if self.local.record_precision != "float32":
+            raise ValueError(
+                "record_precision must be float32 where clients keep their models. "
+                f"Received: record_precision={self.local.record_precision!r}"
+            )
 
     def period(self) -> int:
         """Return after how many rounds other clients become active; 0: never."""

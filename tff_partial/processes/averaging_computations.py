@@ -16,7 +16,7 @@ from typing import Callable
 
 import numpy as np
 
-from tff_partial.core import aggregation, client_data, local_training
+from tff_partial.core import aggregation, client_data, local_training, tracing
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining, TrainFn
 from tff_partial.core.model import Model, ModelSpec
@@ -113,12 +113,12 @@ def build_advance(setting: Setting, mean: tff.templates.AggregationProcess) -> C
     # The subset of the average before each segment, and the segment.
     table = [(before, *s) for before, s in zip([NOTHING, *(s[2] for s in segments)], segments)]
 
-    @tff.tensorflow.computation
+    @tracing.computation("advance_client", tracing.installed())
     def advance_client(sent: Structure, client: Structure, dataset: Structure) -> Structure:
-        model = setting.model.instantiate()
+        model = setting.model.instantiate(setting.local.precision, initial=False)
         loop = local_training.build(model, everything(model), setting.local)
 
-        @tf.function
+        @tf.function(autograph=False)
         def run(sent: Structure, client: Structure, record: Record) -> Structure:
             average, round_num, segment = sent
             averaged, first, stop, subset = tf.unstack(tf.gather(table, segment))

@@ -6,6 +6,7 @@ from collections import OrderedDict
 
 import numpy as np
 
+from tff_partial.core import loops, tracing
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model
 from tff_partial.core.types import Computation, Federated, Record, Structure, Tensor, Weights
@@ -43,16 +44,19 @@ def build_losses(setting: Setting) -> Computation:
     Of clients that are to be measured; others cost nothing.
     """
 
-    @tff.tensorflow.computation
+    @tracing.computation("client_losses", tracing.installed())
     def client_losses(weights: Weights, client: Structure, dataset: Structure) -> Structure:
-        model = setting.model.instantiate()
+        model = setting.model.instantiate(initial=False)
 
-        @tf.function
+        @tf.function(autograph=False)
         def run(weights: Weights, client: Structure, record: Record) -> Structure:
             own = setting.weights(client["value"], model.statistics)
-            count, sums = tf.cast(tf.shape(record["y"])[0], tf.float32), tf.zeros([3])
-            if client["measured"]:
-                sums = tf.stack([_loss(model, own, record), _loss(model, weights, record), count])
+            count = tf.cast(tf.shape(record["y"])[0], tf.float32)
+            sums = tf.cond(
+                client["measured"],
+                lambda: tf.stack([_loss(model, own, record), _loss(model, weights, record), count]),
+                lambda: tf.zeros([3]),
+            )
             mean = tf.math.divide_no_nan(sums[0], count)
             return tf.where(count > 0, mean, np.float32(np.inf)), sums
 
@@ -78,11 +82,11 @@ def build_losses(setting: Setting) -> Computation:
 def _loss(model: Model, weights: Weights, record: Record) -> Tensor:
     """Return the sum of the losses of all examples."""
     model.assign(weights)
-    total = tf.zeros([])
-    for start in tf.range(0, tf.shape(record["y"])[0], _LOSS_BATCH):
-        tf.autograph.experimental.set_loop_options(parallel_iterations=1)
+
+    def add_batch(start: Tensor, total: Tensor) -> Tensor:
         x, y = (record[name][start : start + _LOSS_BATCH] for name in ("x", "y"))
         with model.batch_statistics(static_only=True):
             logits = model.forward(model.preprocess(x), training=False)
-        total += tf.reduce_sum(model.losses(y, logits))
-    return total
+        return total + tf.reduce_sum(model.losses(y, logits))
+
+    return loops.fold(add_batch, tf.zeros([]), 0, tf.shape(record["y"])[0], _LOSS_BATCH)

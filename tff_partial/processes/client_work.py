@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Callable
+from typing import Callable, Optional
 
-from tff_partial.core import client_data, local_training
+from tff_partial.core import client_data, local_training, tracing
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Model, ModelSpec
@@ -18,18 +18,28 @@ from tff_partial.core.types import ClientResult, Federated, Metrics, Record, Ten
 Outcome = tuple[ClientResult, Metrics]
 # (The server's weights, the record, the round's number) -> what comes of a client's round.
 ClientFn = Callable[[Weights, Record, Tensor], Outcome]
-# Called in the graph of a client; returns a function for each tier.
-CreateClientFns = Callable[[], Sequence[ClientFn]]
+# Called in the graph of a client with the tiers, by their positions; returns a function for each.
+CreateClientFns = Callable[[Sequence[int]], Sequence[ClientFn]]
 
 
 def build(
-    model: ModelSpec, create_client_fns: CreateClientFns, tier_names: Sequence[str] = ()
+    model: ModelSpec,
+    create_client_fns: CreateClientFns,
+    num_tiers: int,
+    tier_names: Sequence[str] = (),
+    only: Optional[int] = None,
+    store: Optional[tracing.Store] = None,
 ) -> tff.learning.templates.ClientWorkProcess:
     """Return the client work, whose state is the number of the round.
 
-    If `tier_names` are given, the training accuracy of each tier is reported.
+    If `tier_names` are given, the training accuracy of each tier is reported. If `only` is given,
+    clients are taken to be of this tier, and those of others are not traced. `store` keeps what is
+    traced.
     """
-    client_update = _build_client_update(create_client_fns, len(tier_names))
+    tiers = range(num_tiers) if only is None else [only]
+    client_update = tracing.computation(f"client_update of tiers {[*tiers]}", store)(
+        _client_update(create_client_fns, tiers, num_tiers, len(tier_names))
+    )
     initialize = tff.federated_computation(lambda: tff.federated_value(0, tff.SERVER))
 
     @tff.federated_computation(
@@ -46,22 +56,20 @@ def build(
     return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
 
 
-def _build_client_update(create_client_fns: CreateClientFns, num_names: int) -> tff.Computation:
-    @tff.tensorflow.computation
-    def client_update(weights: Weights, round_num: Tensor, dataset: tf.data.Dataset) -> Outcome:
-        client_fns = create_client_fns()
+def _client_update(
+    create_client_fns: CreateClientFns, tiers: Sequence[int], num_tiers: int, num_names: int
+) -> Callable[..., Outcome]:
+    """Return what is traced: (weights, round, data) -> what comes of a client's round."""
 
-        @tf.function
+    def client_update(weights: Weights, round_num: Tensor, dataset: tf.data.Dataset) -> Outcome:
+        client_fns = create_client_fns(tiers)
+
+        @tf.function(autograph=False)
         def run(weights: Weights, round_num: Tensor, record: Record) -> Outcome:
             record = client_data.in_round(record, round_num)
-            if num_names or len(client_fns) > 1:
-                _check_tier(record["tier"], len(client_fns))
-
-            def call(client_fn: ClientFn) -> Outcome:
-                # Defined here, so that AutoGraph converts what it calls.
-                return client_fn(weights, record, round_num)
-
-            branches = [functools.partial(call, client_fn) for client_fn in client_fns]
+            if num_names or num_tiers > 1:
+                _check_tier(record["tier"], num_tiers)
+            branches = [functools.partial(fn, weights, record, round_num) for fn in client_fns]
             one = len(branches) == 1
             result, sums = branches[0]() if one else tf.switch_case(record["tier"], branches)
             return result, _by_tier(sums, record["tier"], num_names) if num_names else sums

@@ -22,6 +22,7 @@ from typing import Callable
 
 import numpy as np
 
+from tff_partial.core import loops
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import Array, Federated, FinalizerProcess, Structure, Tensor, Weights
@@ -84,12 +85,13 @@ def build_finalizer(model: ModelSpec, distillation: Distillation, classes: int) 
         student = model.instantiate()
         distil = _build_steps(student, distillation)
 
-        @tf.function
+        @tf.function(autograph=False)
         def run(weights: Weights, update: Structure, round_num: Tensor) -> Structure:
             student.assign(tf.nest.map_structure(tf.add, weights, update["weights"]))
             # Without a contributor the mean is 0: nothing to learn from.
-            if tf.reduce_any(tf.not_equal(update["logits"], 0.0)):
-                distil(update["logits"], round_num)
+            has_logits = tf.reduce_any(tf.not_equal(update["logits"], 0.0))
+            steps = tf.where(has_logits, distillation.steps, 0)
+            distil(update["logits"], round_num, steps)
             return tf.nest.map_structure(lambda v: v.read_value(), student.weights)
 
         return run(weights, update, round_num), round_num + 1
@@ -112,8 +114,10 @@ def build_finalizer(model: ModelSpec, distillation: Distillation, classes: int) 
     return tff.learning.templates.FinalizerProcess(initialize, next_fn)
 
 
-def _build_steps(student: Model, distillation: Distillation) -> Callable[[Tensor, Tensor], None]:
-    """Return the server's loop on the student's variables."""
+def _build_steps(
+    student: Model, distillation: Distillation
+) -> Callable[[Tensor, Tensor, Tensor], None]:
+    """Return `distil(ensemble, round_num, steps)`, the server's loop on the student's variables."""
     optimizer = tff.learning.optimizers.build_adam(distillation.learning_rate)
     examples, variables = distillation.examples, tuple(student.trainable)
     size = min(_BATCH, len(examples))
@@ -124,12 +128,11 @@ def _build_steps(student: Model, distillation: Distillation) -> Callable[[Tensor
             loss = tf.reduce_mean(_cross_entropy(ensemble, logits))
         return tuple(tape.gradient(loss, variables))
 
-    def distil(ensemble: Tensor, round_num: Tensor) -> None:
+    def distil(ensemble: Tensor, round_num: Tensor, steps: Tensor) -> None:
         x = tf.constant(examples)
         specs = tuple(tf.TensorSpec(v.shape, v.dtype) for v in variables)
-        state = optimizer.initialize(specs)
-        for step in tf.range(distillation.steps):
-            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
+
+        def make_step(step: Tensor, state: Structure) -> Structure:
             student.set_seed(tf.stack([round_num, step]))
             keys = tf.random.stateless_uniform([len(examples)], tf.stack([round_num, step]))
             batch = tf.argsort(keys)[:size]
@@ -138,6 +141,9 @@ def _build_steps(student: Model, distillation: Distillation) -> Callable[[Tensor
             state, values = optimizer.next(state, values, gradient)
             for variable, value in zip(variables, values):
                 variable.assign(value, read_value=False)
+            return state
+
+        loops.fold(make_step, optimizer.initialize(specs), 0, steps)
 
     return distil
 

@@ -9,16 +9,17 @@ finalizer:   weights + server_learning_rate * mean, trainable and statistics ali
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Callable, ClassVar, Optional
 
-from tff_partial.core import aggregation, checks
+from tff_partial.core import aggregation, checks, tracing
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import Federated, FinalizerProcess, LearningProcess, Weights
 from tff_partial.layers import parts
-from tff_partial.processes import client_work
+from tff_partial.processes import client_work, tiered
 from tff_partial.processes.client_work import ClientFn, train_part
 from tff_partial.tiers import NAMES, Tier, as_tiers
 
@@ -92,34 +93,59 @@ def build_learning_process(
     """
     check_mean(weighting, server_learning_rate)
 
-    def create_client_fns() -> list[ClientFn]:
-        built = model.instantiate()
-        return [train_part(built, part_fn(built), local, pull, weighting) for part_fn in part_fns]
+    def create_client_fns(tiers: Sequence[int]) -> list[ClientFn]:
+        built = model.instantiate(local.precision, initial=False)
+        parts_of_tiers = [part_fns[tier](built) for tier in tiers]
+        return [train_part(built, part, local, pull, weighting) for part in parts_of_tiers]
 
-    return compose(model, create_client_fns, server_learning_rate, aggregator, tier_names)
+    return compose(
+        model, create_client_fns, len(part_fns), server_learning_rate, aggregator, tier_names
+    )
 
 
 def compose(
     model: ModelSpec,
     create_client_fns: client_work.CreateClientFns,
+    num_tiers: int,
     server_learning_rate: float = 1.0,
     aggregator: Optional[tff.aggregators.WeightedAggregationFactory] = None,
     tier_names: Sequence[str] = (),
     finalizer: Optional[FinalizerProcess] = None,
+    is_kept: bool = True,
 ) -> LearningProcess:
     """Return the process from what clients of each tier do, as `client_work.build` takes it.
 
-    A `finalizer` is what the server does with the mean in place of adding it.
+    A `finalizer` is what the server does with the mean in place of adding it. With several tiers,
+    `next` is traced tier by tier where the runtime can do that (`tiered`). What clients do may be
+    kept (`tracing`) if `is_kept`: it must be determined by the settings of the run then.
     """
-    clients = client_work.build(model, create_client_fns, tier_names)
-    result = clients.next.type_signature.result.result.member
+    store = tracing.installed() if is_kept else None
+    work = functools.partial(
+        client_work.build, model, create_client_fns, num_tiers, tier_names, store=store
+    )
+    first = work(only=0)
+    result = first.next.type_signature.result.result.member
     factory = aggregator or aggregation.ContributorMean()
-    return tff.learning.templates.compose_learning_process(
-        build_initial_weights(model),
-        tff.learning.templates.build_broadcast_process(model.weights_type),
-        clients,
-        factory.create(result.update, result.update_weight),
-        finalizer or _build_finalizer(model, server_learning_rate),
+    initial_weights = build_initial_weights(model)
+    broadcast = tff.learning.templates.build_broadcast_process(model.weights_type)
+    mean = factory.create(result.update, result.update_weight)
+    finish = finalizer or _build_finalizer(model, server_learning_rate)
+
+    def composed(clients: tff.learning.templates.ClientWorkProcess) -> LearningProcess:
+        return tff.learning.templates.compose_learning_process(
+            initial_weights, broadcast, clients, mean, finish
+        )
+
+    process = composed(first)
+    if num_tiers == 1:
+        return process
+    return tff.learning.templates.LearningProcess(
+        process.initialize,
+        tiered.create(process.next, lambda tier: composed(work(only=tier)).next, num_tiers),
+        process.get_model_weights,
+        process.set_model_weights,
+        get_hparams_fn=process.get_hparams,
+        set_hparams_fn=process.set_hparams,
     )
 
 

@@ -77,6 +77,7 @@ class StatefulProcess:
       initial_client_state: TFF computation that returns the `value` of a client never seen.
       other_models: Label -> TFF computation, server state -> weights of a further model.
       unselected: See `Rules`.
+      record_precision: Type that a store keeps client states in.
     """
 
     def __init__(
@@ -86,10 +87,12 @@ class StatefulProcess:
         initial_client_state: Computation,
         other_models: Mapping[str, Computation],
         unselected: Unselected = nobody,
+        record_precision: str = "float32",
     ) -> None:
         self.initialize, self.next = initialize, next_fn
         self.initial_client_state = initial_client_state
         self.other_models, self.unselected = other_models, unselected
+        self.record_precision = record_precision
         state_type = self.state_type = initialize.type_signature.result.member
         self.client_state_type = next_fn.type_signature.parameter[1].member
         compute, no_hparams = tff.tensorflow.computation, tff.to_type(OrderedDict())
@@ -151,7 +154,14 @@ def build(
         return Output(new_state, done.client_state, tff.federated_zip(metrics))
 
     others = _build_other_models(rules, initialize.type_signature.result.member)
-    return StatefulProcess(initialize, next_fn, initial_client_state, others, rules.unselected)
+    return StatefulProcess(
+        initialize,
+        next_fn,
+        initial_client_state,
+        others,
+        rules.unselected,
+        local.record_precision,
+    )
 
 
 def _build_initial(model: ModelSpec, create: Callable[[Vector], State]) -> Computation:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Optional
 
-from tff_partial.core import client_data, local_training, sgd
+from tff_partial.core import client_data, local_training, sgd, tracing
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining, TrainFn
 from tff_partial.core.model import Model, ModelSpec
@@ -24,12 +24,12 @@ def build_client_update(
     """Return ((weights, sent, round), client's state, data) -> what comes of a client's round."""
     schedule = local.schedule()
 
-    @tff.tensorflow.computation
+    @tracing.computation("client_update", tracing.installed())
     def client_update(broadcast: Structure, client: Structure, dataset: Structure) -> Structure:
-        built = model.instantiate()
+        built = model.instantiate(local.precision, initial=False)
         loop = local_training.build(built, everything(built), local, rules.pull)
 
-        @tf.function
+        @tf.function(autograph=False)
         def run(broadcast: Structure, client: Structure, record: Record) -> Structure:
             weights, sent, round_num = broadcast
             record = client_data.in_round(record, round_num)

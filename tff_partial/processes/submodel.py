@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, Callable, ClassVar, NamedTuple, Optional
 
@@ -28,6 +29,9 @@ from tff_partial.processes import client_work, distillation, learning
 from tff_partial.submodels import groups, narrowing, selection, slicing
 from tff_partial.submodels.groups import Channels
 from tff_partial.tiers import Tier, as_tiers
+
+# The small model of a tier, built when it is first asked for.
+ModelOf = Callable[[int], Model]
 
 
 class Submodel(NamedTuple):
@@ -91,8 +95,8 @@ def build(
     model: ModelSpec,
     params: SubmodelParams,
     create_rule: selection.CreateRule,
-    create_part: Callable[[Sequence[Model], int], parts.Part] = lambda models, tier: (
-        parts.everything(models[tier])
+    create_part: Callable[[ModelOf, int], parts.Part] = lambda model_of, tier: (
+        parts.everything(model_of(tier))
     ),
     distill: Optional[distillation.Distillation] = None,
 ) -> LearningProcess:
@@ -102,27 +106,42 @@ def build(
       model: The full model.
       params: Hyperparameters.
       create_rule: Called in the graph of a client; returns the rule.
-      create_part: (the small models of all tiers, a tier's index) -> how that tier trains.
+      create_part: (the small model of each tier, a tier's index) -> how that tier trains.
       distill: If given, the server distils the clients' models after every round.
     """
     channels = groups.analyse(model)
     small = [params.submodel(model, tier) for tier in params.tiers]
     masked, by_class = (mask and channels.classes > 1 for mask in params.masks())
 
-    def create_client_fns() -> list[learning.ClientFn]:
+    def create_client_fns(tiers: Sequence[int]) -> list[learning.ClientFn]:
         rule = create_rule(channels)
-        built = [submodel.spec.instantiate() for submodel in small]
+        precision = params.local.precision
+
+        @functools.cache
+        def model_of(tier: int) -> Model:
+            return small[tier].spec.instantiate(precision, initial=False)
 
         def client_fn(tier: int) -> learning.ClientFn:
-            part = create_part(built, tier)
+            part = create_part(model_of, tier)
             part = _masked(part, channels.classes) if masked else part
-            return _client_fn(channels, rule, small[tier], built[tier], part, params, by_class)
+            return _client_fn(channels, rule, small[tier], model_of(tier), part, params, by_class)
 
-        return [_with_logits(client_fn(i), model, distill) for i, model in enumerate(built)]
+        if distill is None:
+            return [client_fn(tier) for tier in tiers]
+        is_exact = precision == "float32"
+        exact = [model_of(t) if is_exact else small[t].spec.instantiate() for t in tiers]
+        return [
+            _with_logits(client_fn(t), model_of(t), each, distill) for t, each in zip(tiers, exact)
+        ]
 
     finalizer = distill and distillation.build_finalizer(model, distill, channels.classes)
     return learning.compose(
-        model, create_client_fns, tier_names=params.tier_names, finalizer=finalizer
+        model,
+        create_client_fns,
+        len(small),
+        tier_names=params.tier_names,
+        finalizer=finalizer,
+        is_kept=distill is None,  # the examples are in the graph
     )
 
 
@@ -163,15 +182,18 @@ def _client_fn(
 
 
 def _with_logits(
-    client_fn: learning.ClientFn, model: Model, distill: Optional[distillation.Distillation]
+    client_fn: learning.ClientFn, trained: Model, exact: Model, distill: distillation.Distillation
 ) -> learning.ClientFn:
-    """Let the client send the logits of its trained model on the server's examples as well."""
-    if distill is None:
-        return client_fn
-    logits = distillation.build_logits(model, distill.examples)
+    """Let the client send the logits of its trained model on the server's examples as well.
+
+    They are computed in float32, by `exact`, which is `trained` unless that is of another type.
+    """
+    logits = distillation.build_logits(exact, distill.examples)
 
     def run(weights: Weights, record: Record, round_num: Tensor) -> tuple[Structure, Metrics]:
         result, sums = client_fn(weights, record, round_num)
+        if exact is not trained:
+            exact.assign(trained.weights)
         weight = client_work.client_weight(record, "uniform")
         return tff.learning.templates.ClientResult(
             update=collections.OrderedDict(weights=result.update, logits=logits()),

@@ -71,6 +71,7 @@ def seconds(run: recipe_plan.Run, timed: Timed) -> float:
     local = config.create_params(experiment).local
     steps = local.steps or local.epochs * -(-data.client_size(0) // local.batch_size)
     training = settings.clients_per_round * steps * step * _share(experiment, model, data)
+    tests = min(tests, settings.eval_examples or tests)
     evaluation = _FORWARD * step * tests / settings.batch_size / settings.eval_every
     return run.total_rounds * (training + evaluation)
 

@@ -13,7 +13,13 @@ from tff_partial.results.checks import Json
 
 FOLDER = "<folder>"
 # Defaults of flags that no preset changes.
-DEFAULTS = {"device_speeds": [1.0], "full_model_seconds": 10.0, "augment": False}
+DEFAULTS = {
+    "device_speeds": [1.0],
+    "full_model_seconds": 10.0,
+    "augment": False,
+    "precision": "float32",
+    "record_precision": "float32",
+}
 # Settings of config.json that are no flags, or are added apart.
 _NO_FLAGS = ("task", "algo", "preset", "data", "source", "seed", "average_capacity")
 # How `source` of a paper's preset began before config.json named the paper.

@@ -71,6 +71,7 @@ def _compared_cells(
     if ours is None:
         return [first, Cell(missing, "missing"), Cell(cells.NONE)]
     shown = _own_text(row) or cells.with_spread(ours, text, metric.factor)
+    shown += row.sample_note if metric.has_target else ""
     if missing:
         return [first, Cell(f"{shown} ({missing})"), Cell(cells.NONE)]
     if not row.is_real:  # other data than the paper's

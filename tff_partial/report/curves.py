@@ -16,6 +16,7 @@ PERCENT = 100.0
 # Column of metrics.csv -> (what the page calls it, factor). Only what a run has is shown.
 QUANTITIES = {
     "test_accuracy": ("test accuracy, %", PERCENT),
+    metrics.SAMPLED_ACCURACY: ("accuracy on a sample of the test data, %", PERCENT),
     "test_accuracy_all_clients": ("test accuracy of all clients' mean, %", PERCENT),
     "train_loss": ("training loss of the clients", 1.0),
     "global_loss": ("loss of the global model on the clients' data", 1.0),

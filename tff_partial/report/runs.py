@@ -11,11 +11,16 @@ from tff_partial import tiers
 from tff_partial.results import checks, metrics, text_files
 from tff_partial.results import summary as summaries
 from tff_partial.results.checks import Json
-from tff_partial.results.schema import Config, Fields, KnownSettings, MetricsRow, Published
+from tff_partial.results.schema import (
+    OLD_SETTINGS,
+    Config,
+    Fields,
+    KnownSettings,
+    MetricsRow,
+    Published,
+)
 
 NOT_REAL = "not the real set"
-# Settings that older runs lack, as they were then.
-_OLD_SETTINGS = {"weight_decay_on": "kernels"}
 
 
 class ReportError(ValueError):
@@ -45,7 +50,7 @@ class Run:
     @property
     def settings(self) -> Fields:
         settings = self.config.settings
-        old = {k: v for k, v in _OLD_SETTINGS.items() if settings and k not in settings}
+        old = {k: v for k, v in OLD_SETTINGS.items() if settings and k not in settings}
         return {**settings, **old}
 
     @property
@@ -124,6 +129,12 @@ class Row:
     @property
     def is_real(self) -> bool:
         return all(run.is_real for run in self.runs if run.data)
+
+    @property
+    def sample_note(self) -> str:
+        """What to add to rounds to a target if they were tested on a sample; else empty."""
+        sizes = {metrics.sample_size(run.rows) for run in self.counted} - {None}
+        return "".join(f" (on {size:,} test examples)" for size in sizes)
 
     def spread_of(self, name: str) -> Optional[metrics.Spread]:
         """Return the spread of a figure of summary.json over the runs that count."""

@@ -96,6 +96,7 @@ def _to_target(row: Row) -> list[Cell]:
     if not reached:
         return [shown, Cell("not reached", "missing"), *[Cell(cells.NONE)] * 2]
     some = f" ({len(reached)} of {len(costs)} seeds)" if len(reached) < len(costs) else ""
+    some += row.sample_note
 
     def cell(values: Sequence[Optional[float]], text: cells.Format, factor: float = 1.0) -> Cell:
         spread = metrics.spread(value for value in values if value is not None)

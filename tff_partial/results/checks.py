@@ -20,13 +20,8 @@ def parse(kind: type[T], where: str, content: Json, closed: bool = False) -> T:
     """Create a dataclass from an object whose keys are its fields.
 
     Types of fields may be str, bool, int, float (finite), dataclasses, tuples of one type,
-    mappings, Optional of these, and Any. A key whose value is None counts as missing.
-
-    Args:
-      kind: The dataclass.
-      where: What messages call the object.
-      content: The object.
-      closed: Whether keys that are not fields are an error; otherwise they are ignored.
+    mappings, Optional of these, and Any. A key whose value is None counts as missing; one that is
+    no field is ignored, or an error if `closed`. Messages call the object `where`.
 
     Raises:
       ValueError: If a field without default is missing or a value has another type.
@@ -35,7 +30,8 @@ def parse(kind: type[T], where: str, content: Json, closed: bool = False) -> T:
         fail(where, "be a table", content)
     fields = dataclasses.fields(kind)  # type: ignore[arg-type]
     values = {name: value for name, value in content.items() if value is not None}
-    missing = [field.name for field in fields if _is_required(field) and field.name not in values]
+    required = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
+    missing = [name for name in required if name not in values]
     if missing:
         fail(where, f"have {', '.join(missing)}", sorted(content))
     hints = typing.get_type_hints(kind)
@@ -44,10 +40,6 @@ def parse(kind: type[T], where: str, content: Json, closed: bool = False) -> T:
         fail(where, f"have no keys but {', '.join(hints)}", unknown[0])
     known = [name for name in hints if name in values]
     return kind(**{n: _parse(hints[n], f"{where}, {n}", values[n], closed) for n in known})
-
-
-def _is_required(field: dataclasses.Field[Json]) -> bool:
-    return field.default is field.default_factory is dataclasses.MISSING
 
 
 def _parse(hint: Json, where: str, value: Json, closed: bool) -> Json:

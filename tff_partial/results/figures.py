@@ -27,11 +27,7 @@ Panels: TypeAlias = Mapping[str, Mapping[str, Points]]
 def draw(panels: Panels, title: str, x_label: str, columns: Optional[int] = None) -> Figure:
     """Draw the lines of each panel, a label having the same colour in all of them.
 
-    Args:
-      panels: What is drawn; the name of a panel is that of its y-axis.
-      title: Above all panels.
-      x_label: Below each panel.
-      columns: Panels beside each other; all of them by default.
+    The name of a panel is that of its y-axis; `columns` are beside each other, all by default.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -69,16 +65,20 @@ def save(figure: Figure, path: str) -> None:
 def curves(rows: Sequence[MetricsRow], tiers: Sequence[str] = ()) -> Panels:
     """Return the panels of one run: loss, accuracy and, if there are tiers, accuracy by tier.
 
-    A tier has no point in rounds in which none of its clients took part, and nothing has one where
-    it is not finite.
+    Tests on a sample of the test data are a line of their own. A tier has no point in rounds in
+    which none of its clients took part, and nothing has one where it is not finite.
     """
 
     def points(column: str, clients: str = "") -> Points:
         taken = [r for r in rows if r.get(clients, 1) and r.get(column) is not None]
         return [(r["round"], r[column]) for r in taken if math.isfinite(r[column])]
 
+    examples = metrics.sample_size(rows)
+    kinds = {"train": "train", "test": "test"}
+    if examples is not None:
+        kinds[metrics.SAMPLED] = f"test on {examples:,} examples"
     panels: dict[str, dict[str, Points]] = {
-        name: {kind: points(f"{kind}_{name}") for kind in ("train", "test")}
+        name: {label: points(f"{kind}_{name}") for kind, label in kinds.items()}
         for name in ("loss", "accuracy")
     }
     by_tier = {name: points(f"train_accuracy_{name}", f"clients_{name}") for name in tiers}

@@ -15,7 +15,7 @@ from typing import Optional
 
 from numpy.typing import ArrayLike
 
-from tff_partial.results.schema import Config, Fields
+from tff_partial.results.schema import OLD_SETTINGS, Config, Fields
 from tff_partial.results.text_files import ResultsError, read_json, write_json
 from tff_partial.system import files, folder_lock
 
@@ -27,11 +27,6 @@ _BEGINNINGS = {folder_lock.NAME, CONFIG + files.TEMPORARY}
 
 def prepare_folder(path: str, settings: Fields, execution: Fields) -> folder_lock.FolderLock:
     """Create the folder and its config.json, or check that it belongs to the same run.
-
-    Args:
-      path: The folder.
-      settings: What decides the result.
-      execution: Where and how the run is executed.
 
     Returns:
       The lock on the folder, to be closed when the run ends.
@@ -91,7 +86,7 @@ def _read_settings(path: str) -> Optional[Fields]:
 
 
 def _differences(old: Fields, new: Fields) -> list[str]:
-    new = json.loads(json.dumps(new))
+    old, new = ({**OLD_SETTINGS, **json.loads(json.dumps(each))} for each in (old, new))
     return [
         f"{name}={old.get(name)!r} there, {new.get(name)!r} now"
         for name in sorted({*old, *new})

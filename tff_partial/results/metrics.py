@@ -1,7 +1,7 @@
 """metrics.csv: the rows of a run, what it took to reach an accuracy, and the spread over seeds.
 
-A target counts as reached in the first round whose evaluation reaches it; its cost is the sum over
-the rounds up to that one.
+A target counts as reached in the first round whose evaluation reaches it, on a sample of the test
+data or on all; its cost is the sum over the rounds up to that one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from typing import NamedTuple, Optional
 from tff_partial.results.schema import MetricsRow
 from tff_partial.results.text_files import LARGEST, ResultsError, read_csv
 
+SAMPLED = "sampled_test"
+"""How columns begin, in place of `test`, where a round was tested on a sample of the test data."""
+
+SAMPLED_ACCURACY = f"{SAMPLED}_accuracy"
 SECONDS = ("simulated_seconds",)
 BYTES = ("bytes_down", "bytes_up")
 _LARGEST_USUAL = 1e150
@@ -74,12 +78,19 @@ def cost_to(rows: Sequence[MetricsRow], target: Optional[float]) -> Optional[Cos
     if target is None:
         return None
     for count, row in enumerate(rows, start=1):
-        accuracy = row.get("test_accuracy")
+        sampled = row.get(SAMPLED_ACCURACY)
+        accuracy = row.get("test_accuracy") if sampled is None else sampled
         if accuracy is not None and accuracy >= target:
             sums = [cumulative(rows[:count], columns) for columns in (SECONDS, BYTES)]
             seconds, sent = (None if each is None else each[-1] for each in sums)
             return Cost(int(row["round"]), seconds, sent)
     return None
+
+
+def sample_size(rows: Sequence[MetricsRow]) -> Optional[int]:
+    """Return the size of the sample that rounds were tested on; None if all took all examples."""
+    sizes = values([row for row in rows if row.get(SAMPLED_ACCURACY) is not None], "test_examples")
+    return max((int(size) for size in sizes if is_usual(size)), default=None)
 
 
 def is_usual(value: Optional[float]) -> bool:

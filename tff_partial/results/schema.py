@@ -23,6 +23,12 @@ MetricsRow: TypeAlias = Mapping[str, Any]
 
 # What a recipe is -> how its figures were obtained.
 KINDS = {"runs": "trained", "exact": "computed exactly", "analysis": "analysis of trained models"}
+# Settings that older runs lack, as they were then.
+OLD_SETTINGS = {
+    "weight_decay_on": "kernels",
+    "precision": "float32",
+    "record_precision": "float32",
+}
 TO_TARGET = "_to_target"  # the end of the names of metrics that count up to a target accuracy
 
 

@@ -17,13 +17,10 @@ _LAST_ROUNDS = 5
 def summarize(
     settings: Fields, data: str, rows: Sequence[MetricsRow], diverged_at_round: Optional[int] = None
 ) -> dict[str, Json]:
-    """Return the summary of a run.
+    """Return the summary of a run; `average_capacity` may be added to its settings.
 
-    Args:
-      settings: Those of config.json; `average_capacity` may be added.
-      data: What the data are.
-      rows: The rounds.
-      diverged_at_round: The round in which it diverged, if it did.
+    Final and best accuracy are those of rounds that were tested on all examples. The target may
+    have been reached on a sample; then the sample's size and best accuracy are there too.
     """
     accuracies = metrics.values(rows, "test_accuracy")
     target = settings.get("target_accuracy")
@@ -38,11 +35,21 @@ def summarize(
         "best_test_accuracy": max(accuracies, default=None),
         "target_accuracy": target,
         "rounds_to_target": metrics.rounds_to(rows, target),
+        **_sampled(rows),
         "seconds_per_round_median": (
             statistics.median(row["seconds"] for row in rows) if rows else None
         ),
         **({"diverged_at_round": diverged_at_round} if diverged_at_round else {}),
     }
+
+
+def _sampled(rows: Sequence[MetricsRow]) -> dict[str, Json]:
+    """Return the size of the sample that rounds were tested on, and the best accuracy there."""
+    examples = metrics.sample_size(rows)
+    if examples is None:
+        return {}
+    best = max(metrics.values(rows, metrics.SAMPLED_ACCURACY))
+    return {"sampled_test_examples": examples, "best_sampled_test_accuracy": best}
 
 
 def _tiers(settings: Fields, rows: Sequence[MetricsRow]) -> dict[str, Json]:

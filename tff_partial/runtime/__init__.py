@@ -6,22 +6,12 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Optional, Protocol
 
+from tff_partial.core import lazy
 from tff_partial.core.lazy import tff
 from tff_partial.runtime.errors import WorkersLostError
 
 if TYPE_CHECKING:
     from tff_partial.core.types import Computation, Structure
-
-__all__ = [
-    "NAMES",
-    "Context",
-    "WorkersLostError",
-    "check",
-    "configure",
-    "create",
-    "set_default",
-    "set_default_if_unset",
-]
 
 NAMES = ("in_process", "local_cpp", "remote")
 
@@ -56,6 +46,7 @@ def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[i
 
 def configure(name: str) -> None:
     """Set what TensorFlow accepts only before its first operation; call it before loading data."""
+    lazy.load()
     if name == "in_process":
         from tff_partial.runtime.in_process import context
 
@@ -102,6 +93,7 @@ def create(
       ValueError: If the name is unknown or an option does not belong to it.
     """
     check(name, workers, client_parallelism)
+    lazy.load()
     if name == "in_process":
         from tff_partial.runtime.in_process import context
 

@@ -32,11 +32,8 @@ ClientModel: TypeAlias = Mapping[str, np.ndarray]
 class Comparison(Callback):
     """Compares clients' models on the same examples, in rounds that are evaluated.
 
-    Args:
-      spec: The model.
-      batches: Held-out examples as clients hold them, [n, ...] each.
-      synchronised: Which batch-norm statistics are synchronised (`schemes.Shares`).
-      vectors: Number of singular vectors of SVCCA.
+    Batches are of held-out examples as clients hold them, [n, ...] each; `synchronised` says which
+    batch-norm statistics are (`schemes.Shares`).
 
     Attributes:
       blocks: The names of the blocks.

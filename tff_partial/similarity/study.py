@@ -1,11 +1,8 @@
 """How similar clients' local models become: figures 1 and 3 of EmbracingFL.
 
-Figure 1: clients train alone, from the same initial model. Figure 3: after every `local_steps` the
-output-side half of the model is synchronised, or half of the channels, or the input-side half
-(schemes.py). What is measured, every `measure_every` rounds after the synchronisation: the SVCCA of
-the output of each block on held-out examples, its maximum over all pairs of clients.
-
-The folder gets similarity.csv, similarity.png and config.json, and a folder of each scheme's run.
+Clients train with each of a figure's schemes (schemes.py), and every `measure_every` rounds their
+models are compared (comparison.py). The folder gets similarity.csv, similarity.png, config.json and
+a folder of each scheme's run.
 """
 
 from __future__ import annotations
@@ -91,11 +88,8 @@ def prepare(
 ) -> Prepared:
     """Check the input, load the data and make the results folder, in this order.
 
-    Args:
-      figure: A key of `schemes.FIGURES`.
-      measuring: How similarity is measured; `Measuring()` by default.
-      data, data_dir, output_dir: As of `experiments.run.run`.
-      **settings: Any of `SETTINGS`.
+    `figure` is a key of `schemes.FIGURES`, `settings` are any of `SETTINGS`; the other arguments
+    are as of `experiments.run.run`.
     """
     if figure not in schemes.FIGURES:
         raise ValueError(f"figure must be one of {[*schemes.FIGURES]}. Received: figure={figure}")

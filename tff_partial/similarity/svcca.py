@@ -21,7 +21,6 @@ coefficients out of the mean if together they are at most 2 % of the sum; here a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
 
 import numpy as np
 import scipy.linalg
@@ -32,50 +31,10 @@ VECTORS = 4
 _ROUNDINGS = 10
 
 
-def similarity(
-    a: ArrayLike, b: ArrayLike, vectors: int = VECTORS, batch_examples: Optional[int] = None
-) -> float:
-    """Return the mean CCA coefficient of the top singular vectors of two representations.
-
-    It does not depend on the order of the arguments, and does not change when neurons are shifted,
-    or rotated and scaled together.
-
-    Args:
-      a: Activations [examples, ..., neurons]; every axis but the last counts as examples.
-      b: Those of the same examples in another network; the neurons may differ.
-      vectors: Number of singular vectors; fewer if the activations have fewer directions.
-      batch_examples: If given, batches of so many along the first axis are compared and the results
-        averaged; a smaller rest is left out.
-
-    Returns:
-      The similarity in [0, 1]; 0 if one of them is constant.
-
-    Raises:
-      ValueError: If the activations are not of the same examples, are not finite, or are so few
-        that any two of them would be similar.
-    """
-    a, b = _checked(a), _checked(b)
-    if a.shape[:-1] != b.shape[:-1]:
-        raise ValueError(
-            "activations must be of the same examples. "
-            f"Received: shapes {a.shape} and {b.shape}, [..., neurons]"
-        )
-    size = len(a) if batch_examples is None else batch_examples
-    if not 1 <= size <= len(a):
-        raise ValueError(
-            f"batch_examples must be from 1 to {len(a)}. Received: batch_examples={batch_examples}"
-        )
-    batches = [slice(start, start + size) for start in range(0, len(a) - size + 1, size)]
-    bases = [(directions(a[batch], vectors), directions(b[batch], vectors)) for batch in batches]
-    return float(np.mean([_mean_coefficient(u.T @ v) for u, v in bases]))
-
-
 def directions(activations: ArrayLike, vectors: int = VECTORS) -> np.ndarray:
-    """Return the top left singular vectors of centred activations.
+    """Return the top left singular vectors of centred activations [examples, ..., neurons].
 
-    Args:
-      activations: [examples, ..., neurons]; every axis but the last counts as examples.
-      vectors: How many.
+    Every axis but the last counts as examples.
 
     Returns:
       Orthonormal columns float64 [all examples, k]; k < vectors if the activations have fewer
@@ -102,7 +61,11 @@ def directions(activations: ArrayLike, vectors: int = VECTORS) -> np.ndarray:
 
 
 def pairwise(bases: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the similarity of every two of m results of `directions`: symmetric, [m, m]."""
+    """Return the similarity of every two of m results of `directions`: symmetric, [m, m].
+
+    It is from 0 to 1, and does not change when neurons are shifted, or rotated and scaled together;
+    0 if one of the two is constant.
+    """
     every = np.concatenate(bases, axis=1)
     products = every.T @ every
     ends = np.cumsum([u.shape[1] for u in bases])

@@ -20,13 +20,7 @@ _TIMES = 5  # columns of figure 1's table, at most
 
 
 def read(folders: Mapping[str, str], blocks: Sequence[str], local_steps: int) -> Rows:
-    """Return the measurements of all schemes: a row for each scheme, time and block.
-
-    Args:
-      folders: Scheme -> folder of its metrics.csv.
-      blocks: Names of the blocks, in order.
-      local_steps: Local steps in a round.
-    """
+    """Return a row for each scheme (of `folders`, with their metrics.csv), time and block."""
     rows = []
     for scheme, folder in folders.items():
         for row in metrics.read(folder):

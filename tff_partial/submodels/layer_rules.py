@@ -82,20 +82,28 @@ def unknown(analysis: Analysis, layer: Layer, *unused: Structure) -> Optional[Ax
     raise error(layer, "it is of no such kind")
 
 
-def _convolution(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Axis:
-    _check_convolution(layer)
-    out = a.new(layer, layer.filters)
-    a.own(layer.kernel, axes[0], out)
-    a.own(layer.bias, out)
-    return out
+def _makes(size: str, **variables: str) -> Rule:
+    """Return the rule of a layer that makes as many channels as its attribute `size` says.
+
+    The last axes of a variable are `i`, channels of the input, `o`, those that are made, or `-`.
+    """
+
+    def rule(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Axis:
+        _check_convolution(layer)
+        out = a.new(layer, getattr(layer, size))
+        meaning = {"i": axes[0], "o": out, "-": None}
+        for name, letters in variables.items():
+            a.own(getattr(layer, name), *(meaning[letter] for letter in letters))
+        return out
+
+    return rule
 
 
-def _transposed(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Axis:
-    _check_convolution(layer)
-    out = a.new(layer, layer.filters)
-    a.own(layer.kernel, out, axes[0])
-    a.own(layer.bias, out)
-    return out
+_convolution = _makes("filters", kernel="io", bias="o")
+_transposed = _makes("filters", kernel="oi", bias="o")
+_separable = _makes("filters", depthwise_kernel="i-", pointwise_kernel="io", bias="o")
+_dense = _makes("units", kernel="io", bias="o")
+_embedding = _makes("output_dim", embeddings="-o")
 
 
 def _depthwise(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Optional[Axis]:
@@ -105,33 +113,12 @@ def _depthwise(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Optiona
     return axes[0]
 
 
-def _separable(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Axis:
-    _check_convolution(layer)
-    out = a.new(layer, layer.filters)
-    a.own(layer.depthwise_kernel, axes[0], None)
-    a.own(layer.pointwise_kernel, axes[0], out)
-    a.own(layer.bias, out)
-    return out
-
-
 def _check_convolution(layer: Layer) -> None:
-    if layer.data_format != "channels_last" or layer.groups != 1:
+    is_last = getattr(layer, "data_format", "channels_last") == "channels_last"
+    if not is_last or getattr(layer, "groups", 1) != 1:
         raise error(layer, "its channels must be the last axis and in one group")
     if getattr(layer, "depth_multiplier", 1) != 1:
         raise error(layer, "its depth_multiplier must be 1")
-
-
-def _dense(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Axis:
-    out = a.new(layer, layer.units)
-    a.own(layer.kernel, axes[0], out)
-    a.own(layer.bias, out)
-    return out
-
-
-def _embedding(a: Analysis, layer: Layer, *unused: Structure) -> Axis:
-    out = a.new(layer, layer.output_dim)
-    a.own(layer.embeddings, None, out)
-    return out
 
 
 def _recurrent(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Axis:

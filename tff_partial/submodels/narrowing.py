@@ -68,12 +68,8 @@ def sizes(channels: Channels, rates: Sequence[float], rounding: str = "ceil") ->
 def create(spec: ModelSpec, kept: Sequence[int], scalers: Sequence[float] = ()) -> ModelSpec:
     """Return the model with so many channels in each group; its initial weights are all 0.
 
-    Args:
-      spec: The full model.
-      kept: Number of channels that are kept of each group.
-      scalers: If given, activations of each group are divided by these in training (HeteroFL's
-        scaler): what goes into a normalisation, or in a model without any, what comes out of a
-        convolution.
+    Activations of each group are divided by its scaler in training, as in HeteroFL: what goes into
+    a normalisation, or in a model without any, what comes out of a convolution.
     """
     channels = channel_groups.analyse(spec)
     builder = _Builder(channels, kept, scalers or [1.0] * len(kept))
@@ -122,7 +118,7 @@ class _Builder:
 
     def _config(self, layer: Layer) -> LayerConfig:
         config, axis = layer.get_config(), self._outputs.get(id(layer))
-        _initialize_with_zeros(config)
+        _prepare(config)
         if axis is None:
             return config
         kept = self._kept[axis.group]
@@ -142,13 +138,18 @@ class _Builder:
         return config
 
 
-def _initialize_with_zeros(config: LayerConfig) -> None:
-    """Replace the initialisers: weights are always assigned, and a graph may have ten models."""
+def _prepare(config: LayerConfig) -> None:
+    """Replace the initialisers and leave the type to the policy under which layers are made.
+
+    Weights are always assigned, and a graph may have ten models.
+    """
+    if config.get("dtype") == "float32":
+        del config["dtype"]
     for name, value in config.items():
         if name.endswith("_initializer"):
             config[name] = "zeros"
         if name in ("layer", "backward_layer") and value is not None:
-            _initialize_with_zeros(value["config"])
+            _prepare(value["config"])
 
 
 def _groups(groups: int, channels: int, kept: int) -> int:

@@ -51,6 +51,8 @@ def _backprop(
     for variable, value in zip(model.variables, start):
         variable.assign(value, read_value=False)
     model.set_seed(widest.step_seed())
+    if model.loss_scale is not None and widest.loss_scale is not None:
+        model.loss_scale.follow(widest.loss_scale)
     gradients, losses, logits = local_training.backprop(model, model.trainable, forward, x, y)
     moved = [v - w for v, w in zip(model.statistics, start[len(gradients) :])]
     padded, _ = slicing.restore(channels, [*gradients, *moved], kept)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from typing import Callable
 
-from tff_partial.core import keras_compat
+from tff_partial.core import keras_compat, loops
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model
 from tff_partial.core.types import Layer, Structure, Tensor
@@ -39,11 +39,11 @@ def build_scores(
     def scores(x: Tensor, seed: Tensor) -> list[Tensor]:
         order = _chosen(tf.shape(x)[0], examples, seed)
         count = tf.size(order)
-        total = tf.zeros([sum(sizes)])
-        for start in tf.range(0, count, batch_size):
-            # With oneDNN, iterations that overlap in one kernel corrupt the memory.
-            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
-            total += sums(tf.gather(x, order[start : start + batch_size]))
+
+        def add_batch(start: Tensor, total: Tensor) -> Tensor:
+            return total + sums(tf.gather(x, order[start : start + batch_size]))
+
+        total = loops.fold(add_batch, tf.zeros([sum(sizes)]), 0, count, batch_size)
         return tf.split(total / tf.cast(tf.maximum(count, 1), tf.float32), sizes)
 
     return scores

@@ -8,9 +8,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import Callable, Optional, TypeVar
+from typing import Callable, Optional
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Tensor
@@ -18,37 +17,20 @@ from tff_partial.submodels.groups import Channels
 from tff_partial.submodels.layer_rules import CLASSES, Axis
 
 Kept = Sequence[Optional[Tensor]]
-_Result = TypeVar("_Result")
 
 
-def _unconverted(function: Callable[..., _Result]) -> Callable[..., _Result]:
-    """Keep AutoGraph away: there is nothing to convert, and it would take seconds a sub-model."""
-
-    @functools.wraps(function)
-    def call(*args: object) -> _Result:
-        return tf.autograph.experimental.do_not_convert(function)(*args)
-
-    return call
-
-
-@_unconverted
 def extract(channels: Channels, values: Sequence[Tensor], kept: Kept) -> list[Tensor]:
     """Return the part of each value (one for each variable) that belongs to kept channels."""
     indices = _by_axis(channels, lambda axis: _indices(channels, axis, kept))
     return [_gathered(v, [indices[a] for a in axes]) for v, axes in zip(values, channels.axes)]
 
 
-@_unconverted
 def restore(
     channels: Channels, values: Sequence[Tensor], kept: Kept, classes: Optional[Tensor] = None
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Put the part of each value back to where `extract` took it.
 
-    Args:
-      channels: The model's channel groups.
-      values: What `extract` returned, or the like.
-      kept: The channels.
-      classes: 1.0 for each class that counts, else 0.0; all count by default.
+    `classes` is 1.0 for each class that counts, else 0.0; all count by default.
 
     Returns:
       The values in full size, 0 elsewhere; and their weights, 1 where they are and 0 elsewhere,

@@ -22,11 +22,7 @@ class FolderInUseError(ValueError):
 
 
 class FolderLock:
-    """A lock that is held until it is closed.
-
-    Args:
-      folder: An existing folder.
-      name: What messages call the folder, such as the flag's name.
+    """A lock on an existing folder that is held until it is closed; messages call it `name`.
 
     Raises:
       FolderInUseError: If another run holds it.

@@ -6,8 +6,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.runtime.in_process.computations import run
+from tff_partial.runtime.in_process import compiler, graphs
 from tff_partial.runtime.in_process import context as in_process
-from tff_partial.runtime.in_process import graphs
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
@@ -26,9 +26,8 @@ def test_a_value_that_is_overwritten_is_not_initialised(overwrite):
 
         return use(x)
 
-    compiled = in_process.compile_to_native(computation)
-    proto = tff.framework.ConcreteComputation.get_proto(compiled)
-    ops = {node.op for node in graphs.prepare(proto.tensorflow).graph_def.node}
+    compiled = compiler.compile_to_native(computation)
+    ops = {node.op for node in graphs.prepare(compiled.proto.tensorflow).graph_def.node}
     assert ("RandomStandardNormal" in ops) is not overwrite
     result = run(in_process.InProcessContext(), computation, 1.0)
     assert bool(result == 4.0) == overwrite

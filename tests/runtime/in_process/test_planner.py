@@ -5,8 +5,8 @@ import pytest
 import tensorflow_federated as tff
 
 from tests.runtime.in_process.computations import at_clients, at_server, local, run
+from tff_partial.runtime.in_process import compiler, planner
 from tff_partial.runtime.in_process import context as in_process
-from tff_partial.runtime.in_process import planner
 from tff_partial.runtime.in_process.steps import CLIENTS, SERVER
 
 
@@ -20,8 +20,7 @@ def test_an_unknown_intrinsic_is_named(monkeypatch):
 
 
 def plan(fn, *types):
-    compiled = in_process.compile_to_native(tff.federated_computation(fn, *types))
-    return planner.make_plan(compiled.to_building_block())
+    return planner.make_plan(compiler.compile_to_native(tff.federated_computation(fn, *types)))
 
 
 def test_every_aggregation_that_depends_on_another_is_a_level():

@@ -89,7 +89,7 @@
       ctx.beginPath();
       ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
       ctx.clip();
-      if (figure.target != null && quantity.startsWith("test_accuracy")) {
+      if (figure.target != null && quantity.includes("test_accuracy")) {
         const y = u.valToPos(figure.target, "y", true);
         ctx.strokeStyle = css("--quiet");
         ctx.lineWidth = ratio;
@@ -111,7 +111,7 @@
     }
 
     function value(y) {
-      return quantity.startsWith("test_accuracy") ? y.toFixed(2) : number(y);
+      return quantity.includes("test_accuracy") ? y.toFixed(2) : number(y);
     }
 
     function showValues(u) {

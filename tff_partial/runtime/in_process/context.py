@@ -5,7 +5,7 @@ import gc
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Optional
 
 import tensorflow as tf
@@ -13,8 +13,8 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 
 from tff_partial.core.types import Computation, Structure
-from tff_partial.runtime.in_process import devices, planner, values
-from tff_partial.runtime.in_process.execution import Execution
+from tff_partial.runtime.in_process import compiler, devices, planner, values
+from tff_partial.runtime.in_process.execution import ClientStage, Execution
 from tff_partial.runtime.in_process.functions import trace_lock
 from tff_partial.runtime.in_process.parallel import ClientThreads
 
@@ -72,7 +72,7 @@ class InProcessContext(tff.framework.SyncContext):
         """Run a computation; TFF calls this when a computation is called."""
         compiled = self._get(comp)
         with _older_objects_ignored():
-            return compiled.run(arg)
+            return compiled.run(comp, arg)
 
     def close(self) -> None:
         """Stop the threads and free compiled computations.
@@ -128,45 +128,30 @@ class _Compiled:
         self._parameter_type = comp.type_signature.parameter
         self._release = values.create_release(comp.type_signature.result)
         self._ingest = values.Ingest()
+        first = comp.of_tier(0) if hasattr(comp, "of_tier") else comp
         with trace_lock:
-            plan = planner.make_plan(compile_to_native(comp).to_building_block())
-            self._execution = Execution(plan, threads, device)
+            self._execution = Execution(_plan(first), threads, device)
+        self._stages = {0: self._execution.stages}
 
-    def run(self, arg: Structure) -> Structure:
+    def run(self, comp: Computation, arg: Structure) -> Structure:
+        """Run with an argument of the computation that this was compiled from."""
         if self._parameter_type is None:
             arguments, clients = [], 0
         else:
             arguments = self._ingest.flatten(arg, self._parameter_type)
             cardinalities = cardinalities_utils.infer_cardinalities(arg, self._parameter_type)
             clients = cardinalities.get(tff.CLIENTS, 0)
-        return self._release(iter(self._execution.run(arguments, clients)), clients)
+        tiers = comp.tiers_of(arg) if hasattr(comp, "tiers_of") else [0] * clients
+        stages = [self._stages_of(comp, tier) for tier in tiers]
+        return self._release(iter(self._execution.run(arguments, stages)), clients)
+
+    def _stages_of(self, comp: Computation, tier: int) -> Sequence[ClientStage]:
+        """Return what clients of a tier do; trace it when the first of them comes."""
+        if tier not in self._stages:
+            with trace_lock:
+                self._stages[tier] = self._execution.trace_like(_plan(comp.of_tier(tier)))
+        return self._stages[tier]
 
 
-def compile_to_native(comp: Computation) -> Computation:
-    """Compile to TFF's native form, with TFF's test stand-ins for secure aggregation."""
-    # Without such aggregation it only traverses the computation.
-    comp = tff.backends.test.replace_secure_intrinsics_with_bodies(comp)
-    block, _ = tff.tensorflow.replace_intrinsics_with_bodies(comp.to_building_block())
-    desugared = tff.framework.ConcreteComputation(
-        computation_proto=block.proto, context_stack=tff.framework.get_context_stack()
-    )
-    return tff.backends.native.transform_to_native_form(
-        desugared, grappler_config=_compiler_config()
-    )
-
-
-def _compiler_config() -> tf.compat.v1.ConfigProto:
-    """Return what TFF's compiler lets Grappler do, except for fusing ops.
-
-    TensorFlow fuses ops when it runs. The fused op of a compiled graph refuses, on import, batch
-    normalization of channels that 4 does not divide.
-    """
-    config = tf.compat.v1.ConfigProto()
-    options = config.graph_options.rewrite_options
-    options.memory_optimization = options.AGGRESSIVE
-    options.constant_folding = options.AGGRESSIVE
-    options.arithmetic_optimization = options.OFF
-    options.loop_optimization = options.AGGRESSIVE
-    options.function_optimization = options.AGGRESSIVE
-    options.remapping = options.OFF
-    return config
+def _plan(comp: Computation) -> planner.Plan:
+    return planner.make_plan(compiler.compile_to_native(comp))

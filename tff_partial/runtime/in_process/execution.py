@@ -1,7 +1,7 @@
 """Runs a plan: the server's steps in one call, each client's steps in one call, folds between."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from typing_extensions import TypeAlias
 
@@ -19,48 +19,75 @@ Traced: TypeAlias = dict[Hashable, TracedFunction]
 """Traced functions by what they do (`_signature`)."""
 
 
+class ClientStage(NamedTuple):
+    """What clients do in a level: a function of the captures' values, None if they do nothing."""
+
+    captures: Sequence[Leaf]
+    outputs: Sequence[Leaf]
+    function: Optional[TracedFunction]
+
+
 class Execution:
     """A plan with its functions, traced once and used in every call."""
 
     def __init__(self, plan: Plan, threads: ClientThreads, device: str):
-        self._parameter = plan.parameter
-        self._result = plan.result
+        self._plan = plan
+        self._device = device
         traced: Traced = {}
+        self.stages = _trace_clients(plan, device, traced)
         self._levels = [_TracedLevel(level, threads, device, traced) for level in plan.levels]
-        for level in plan.levels:
-            accumulations = (fold.accumulate for fold in level.folds)
-            for function in (level.server, level.clients, *accumulations):
-                function.forget_graphs()
+        _forget_graphs(plan)
 
-    def run(self, arguments: Sequence[LeafValue], clients: int) -> list[LeafValue]:
-        """Run the computation once: values of the parameter's leaves -> of the result's leaves."""
-        known = dict(zip(self._parameter, arguments))
-        for level in self._levels:
-            level.run(known, clients)
-        return [known[leaf] for leaf in self._result]
+    def trace_like(self, plan: Plan) -> list[ClientStage]:
+        """Trace what clients do in a plan that differs from this one in nothing else.
+
+        Raises:
+          ValueError: If it does.
+        """
+        own, others = self._plan.leaves(), plan.leaves()
+        if [(str(x.type), x.region) for x in own] != [(str(x.type), x.region) for x in others]:
+            raise ValueError("tiers must differ in what clients do only. Received: other steps")
+        same = dict(zip(others, own))
+        stages = [
+            ClientStage([same[x] for x in captures], [same[x] for x in outputs], function)
+            for captures, outputs, function in _trace_clients(plan, self._device, {})
+        ]
+        _forget_graphs(plan)
+        return stages
+
+    def run(
+        self, arguments: Sequence[LeafValue], stages: Sequence[Sequence[ClientStage]]
+    ) -> list[LeafValue]:
+        """Run the computation once: values of the parameter's leaves -> of the result's leaves.
+
+        Each client has stages, one for each level: `self.stages`, or what `trace_like` returned.
+        """
+        known = dict(zip(self._plan.parameter, arguments))
+        for number, level in enumerate(self._levels):
+            level.run(known, [of_client[number] for of_client in stages])
+        return [known[leaf] for leaf in self._plan.result]
 
 
 class _TracedLevel:
-    """A level with its functions."""
+    """A level with the functions of the server and of the folds."""
 
     def __init__(self, level: Level, threads: ClientThreads, device: str, traced: Traced):
         self._level = level
         self._threads = threads
         self._server = _trace(level.server, device, traced)
-        self._clients = _trace(level.clients, device, traced)
         self._start_folds = [folds.prepare(fold.accumulate, device) for fold in level.folds]
 
-    def run(self, known: Known, clients: int) -> None:
-        """Add what the level computes to what is known."""
+    def run(self, known: Known, stages: Sequence[ClientStage]) -> None:
+        """Add what the level computes to what is known; `stages` are those of the clients."""
         level = self._level
         if self._server:
             results = self._server([known[leaf] for leaf in level.server.captures])
             known.update(zip(level.server.outputs, results))
         if level.clients.steps or level.folds:
-            self._run_clients(known, clients)
+            self._run_clients(known, stages)
 
-    def _run_clients(self, known: Known, clients: int) -> None:
-        kept: Known = {leaf: [None] * clients for leaf in self._level.kept}
+    def _run_clients(self, known: Known, stages: Sequence[ClientStage]) -> None:
+        kept: Known = {leaf: [None] * len(stages) for leaf in self._level.kept}
         accumulators = [
             start(
                 [values.to_tensor(known[leaf], leaf.type) for leaf in fold.zero],
@@ -75,28 +102,29 @@ class _TracedLevel:
             for fold, accumulator in zip(self._level.folds, accumulators):
                 accumulator.add([_of_client(leaf, client, results, known) for leaf in fold.values])
 
-        self._threads.run_in_order(self._work(known), finish, clients)
+        self._threads.run_in_order(_work(known, stages), finish, len(stages))
         known.update(kept)
         for fold, accumulator in zip(self._level.folds, accumulators):
             known.update(zip(fold.outputs, accumulator.finish()))
 
-    def _work(self, known: Known) -> Callable[[int], Known]:
-        """Return a client's work; what clients share becomes tensors only once."""
-        function = self._clients
-        if function is None:
-            return lambda client: {}
-        used, outputs = self._level.clients.captures, self._level.clients.outputs
-        shared = {
-            leaf: values.to_tensor(known[leaf], leaf.type)
-            for leaf in used
-            if leaf.region is not CLIENTS
-        }
 
-        def work(client: int) -> Known:
-            arguments = [_of_client(leaf, client, shared, known) for leaf in used]
-            return dict(zip(outputs, function(arguments)))
+def _work(known: Known, stages: Sequence[ClientStage]) -> Callable[[int], Known]:
+    """Return a client's work; what clients share becomes tensors only once."""
+    used = {leaf for captures in {id(s): s.captures for s in stages}.values() for leaf in captures}
+    shared = {
+        leaf: values.to_tensor(known[leaf], leaf.type)
+        for leaf in used
+        if leaf.region is not CLIENTS
+    }
 
-        return work
+    def work(client: int) -> Known:
+        stage = stages[client]
+        if stage.function is None:
+            return {}
+        arguments = [_of_client(leaf, client, shared, known) for leaf in stage.captures]
+        return dict(zip(stage.outputs, stage.function(arguments)))
+
+    return work
 
 
 def _of_client(leaf: Leaf, client: int, first: Mapping[Leaf, Tensor], known: Known) -> LeafValue:
@@ -104,6 +132,17 @@ def _of_client(leaf: Leaf, client: int, first: Mapping[Leaf, Tensor], known: Kno
     if leaf in first:
         return first[leaf]
     return known[leaf][client] if leaf.region is CLIENTS else known[leaf]
+
+
+def _trace_clients(plan: Plan, device: str, traced: Traced) -> list[ClientStage]:
+    functions = [level.clients for level in plan.levels]
+    return [ClientStage(f.captures, f.outputs, _trace(f, device, traced)) for f in functions]
+
+
+def _forget_graphs(plan: Plan) -> None:
+    for level in plan.levels:
+        for function in (level.server, level.clients, *(fold.accumulate for fold in level.folds)):
+            function.forget_graphs()
 
 
 def _trace(function: LocalFunction, device: str, traced: Traced) -> Optional[TracedFunction]:

@@ -55,6 +55,13 @@ class Plan:
     levels: list[Level]
     result: list[Leaf]
 
+    def leaves(self) -> list[Leaf]:
+        """Return all leaves, in an order that depends on the computation only."""
+        stages = [
+            (*level.server.steps, *level.clients.steps, *level.folds) for level in self.levels
+        ]
+        return [*self.parameter, *(leaf for stage in stages for s in stage for leaf in s.outputs)]
+
 
 def make_plan(computation: Block) -> Plan:
     """Plan a compiled computation of functional type."""
