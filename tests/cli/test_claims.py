@@ -11,7 +11,7 @@ def test_the_ledger_of_the_repository_is_printed(capsys):
     place = lines.index("HOLDS: On IID MNIST FedUMF needs 0.57 of FedAvg's rounds to 95 %.")
     assert lines[place + 1] == "  fedumf/table1, table 1, rate 0.01, C = 0.1"
     assert "seeds: 3; the paper's setting" in lines[place + 2]
-    assert lines[-1].startswith("Of 5 claims of the papers, ")
+    assert lines[-1].startswith("Of 6 claims of the papers, ")
 
 
 def test_counts_are_written_into_a_file(tmp_path, capsys):

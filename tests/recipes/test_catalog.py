@@ -75,7 +75,11 @@ def test_the_document_lists_every_recipe_with_its_number_of_runs():
 
 def test_the_example_of_the_document_is_a_recipe(tmp_path):
     text = (catalog.FOLDER.parent / "docs" / "reproducing.md").read_text()
-    grid, rows = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    grid, rows, more = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "more.toml").write_text(grid + more)
+    complete = catalog.load(str(tmp_path / "more.toml"))
+    assert [claim.id for claim in complete.claims] == ["fedumf-is-better"]
+    assert all(row.reduced["rounds"].value == 25 for row in complete.rows)
     (tmp_path / "grid.toml").write_text(grid)
     found = catalog.load(str(tmp_path / "grid.toml"))
     assert [row.id for row in found.rows] == ["low-fedavg", "low-fedumf", "high-fedavg"]

@@ -45,7 +45,8 @@ def main(arguments: Sequence[str]) -> int:
         for line in str(error).splitlines():
             command_line.fail(line)
         return 2
-    chosen = [finding for finding in findings if flags.paper in (None, finding.source)]
+    papers = (flags.paper,) if flags.paper else catalog.PAPERS
+    chosen = [each for each in findings if each.recipe.partition("/")[0] in papers]
     for finding in chosen:
         print(_text(finding))
     print(ledger.counts(chosen))

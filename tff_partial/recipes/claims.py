@@ -73,7 +73,8 @@ def _not_run(recipe: Recipe, claim: Claim) -> Finding:
 def _finding(recipe: Recipe, claim: Claim, section: Section) -> Finding:
     """Return what the runs of one setting say about a claim."""
     rows = {row.id: row for row in section.rows}
-    finding = dataclasses.replace(_not_run(recipe, claim), setting=section.setting)
+    setting = "exact" if recipe.kind == "exact" else section.setting
+    finding = dataclasses.replace(_not_run(recipe, claim), setting=setting)
     rule = claim_rules.parse(claim.rule)
     if not rule.comparisons:
         return _counted_equal(finding, recipe, rows)
@@ -136,7 +137,7 @@ def _counted_equal(finding: Finding, recipe: Recipe, rows: Mapping[str, Row]) ->
     equal = sum(claim_figures.is_equal(texts[row.id], row.paper.text) for row in recipe.rows)
     verdict = HOLDS if equal == len(recipe.rows) else FAILS
     return dataclasses.replace(
-        finding, verdict=verdict, quantity="equal rows", ours=Estimate(equal), setting="exact"
+        finding, verdict=verdict, quantity="equal rows", ours=Estimate(equal)
     )
 
 

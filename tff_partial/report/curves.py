@@ -18,6 +18,9 @@ QUANTITIES = {
     "test_accuracy": ("test accuracy, %", PERCENT),
     metrics.SAMPLED_ACCURACY: ("accuracy on a sample of the test data, %", PERCENT),
     "test_accuracy_all_clients": ("test accuracy of all clients' mean, %", PERCENT),
+    "train_loss": ("training loss of the clients", 1.0),
+    "global_loss": ("loss of the global model on the clients' data", 1.0),
+    "min_local_loss": ("smallest loss of a local model", 1.0),
     "discrepancy": ("discrepancy of the local models", 1.0),
 }
 AXES = {"rounds": "rounds", "seconds": "simulated seconds", "bytes": "bytes"}

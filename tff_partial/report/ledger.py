@@ -17,6 +17,14 @@ NOT_LEARNT = "baseline has not learnt"
 NOT_RUN = "not run"
 VERDICTS = (HOLDS, FAILS, UNDECIDED, NOT_LEARNT, NOT_RUN)
 DECIDED = (HOLDS, FAILS)
+# Folder of a paper's recipes -> what the paper calls its algorithm.
+PAPERS = {
+    "embracing": "EmbracingFL",
+    "partial_averaging": "partial averaging",
+    "fedumf": "FedUMF",
+    "feddse": "FedDSE",
+    "fedpmt": "FedPMT",
+}
 HEADS = ("claim", "where", "verdict", "compared", "ours [95 %]", "paper", "seeds", "setting")
 CAPTION = "Claims of the papers, and what our runs say"
 
@@ -63,8 +71,9 @@ class Finding:
 
     @property
     def source(self) -> str:
-        """The paper, by the name of its recipes' folder."""
-        return self.recipe.partition("/")[0]
+        """The paper, by what it proposes."""
+        folder = self.recipe.partition("/")[0]
+        return PAPERS.get(folder, folder)
 
     @property
     def name(self) -> str:
