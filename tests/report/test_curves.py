@@ -22,7 +22,7 @@ def test_accuracy_on_a_sample_is_a_quantity_of_its_own(results):
     write_run(results / "a", ["", ""], extra={"sampled_test_accuracy": 0.25, "test_examples": 9})
     (section,) = sections.find([str(results)])
     figure = curves.figure(section)
-    assert list(figure["quantities"]) == ["sampled_test_accuracy"]
+    assert list(figure["quantities"]) == ["sampled_test_accuracy", "train_loss"]
     (curve,) = figure["curves"]
     assert curve["quantities"]["sampled_test_accuracy"]["mean"] == [25.0, 25.0]
 
