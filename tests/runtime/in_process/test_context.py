@@ -1,6 +1,7 @@
 """The in-process runtime against TFF's own: a computation for each intrinsic and container."""
 
 import collections
+import concurrent.futures
 import gc
 import weakref
 from typing import Any, NamedTuple
@@ -307,3 +308,18 @@ def double(ds):
 def test_what_cpp_refuses(here, computation, args, expected):
     result = run(here, computation, *args)
     assert (list(result) if isinstance(result, tf.data.Dataset) else result) == expected
+
+
+def test_no_collection_of_all_objects_while_computations_run(monkeypatch):
+    before, inside, original = gc.get_threshold(), [], in_process._Compiled.run
+
+    def observed(*arguments):
+        inside.append(gc.get_threshold()[2])
+        return original(*arguments)
+
+    monkeypatch.setattr(in_process._Compiled, "run", observed)
+    context, add = in_process.InProcessContext(), local(lambda x: x + 1, np.int32)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda x: run(context, add, x), range(8))) == list(range(1, 9))
+    assert inside == [2**31 - 1] * 8
+    assert gc.get_threshold() == before

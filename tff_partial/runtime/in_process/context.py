@@ -71,7 +71,7 @@ class InProcessContext(tff.framework.SyncContext):
     def invoke(self, comp: Computation, arg: Structure) -> Structure:
         """Run a computation; TFF calls this when a computation is called."""
         compiled = self._get(comp)
-        with _older_objects_ignored():
+        with _full_collections.put_off():
             return compiled.run(comp, arg)
 
     def close(self) -> None:
@@ -96,21 +96,36 @@ class InProcessContext(tff.framework.SyncContext):
         return compiled
 
 
-@contextlib.contextmanager
-def _older_objects_ignored() -> Iterator[None]:
-    """Keep Python's garbage collector away from the objects that exist now.
+class _FullCollections:
+    """Python's garbage collections of all objects, which do not happen while computations run.
 
-    They are TensorFlow's million and a few for each client; looking through them time and again
-    would cost more the more clients there are. Do nothing if a caller has done the same already.
+    Going time and again through TensorFlow's million objects and a few for each client would cost
+    more the more clients there are. New objects are looked through as ever.
     """
-    mine = gc.get_freeze_count() == 0
-    if mine:
-        gc.freeze()
-    try:
-        yield
-    finally:
-        if mine:
-            gc.unfreeze()
+
+    def __init__(self) -> None:
+        self._lock, self._running = threading.Lock(), 0
+        self._threshold = gc.get_threshold()
+
+    @contextlib.contextmanager
+    def put_off(self) -> Iterator[None]:
+        """Put them off until the last of the computations that run at the same time has ended."""
+        with self._lock:
+            self._running += 1
+            if self._running == 1:
+                self._threshold = gc.get_threshold()
+                gc.set_threshold(*self._threshold[:2], _NEVER)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+                if not self._running:
+                    gc.set_threshold(*self._threshold)
+
+
+_NEVER = 2**31 - 1
+_full_collections = _FullCollections()
 
 
 def available_cores() -> int:
