@@ -160,10 +160,10 @@ class _Mapper:
     def __init__(
         self, fn: Callable[..., Structure], signature: Sequence[tf.TensorSpec], batches: int
     ) -> None:
-        traced = tf.function(fn, input_signature=signature).get_concrete_function()
+        traced = tf.function(fn, input_signature=signature, autograph=False).get_concrete_function()
         count = min(os.cpu_count() or 1, batches)
         self._functions = [
-            tf.function(lambda *batch: traced(*batch), input_signature=signature)
+            tf.function(lambda *batch: traced(*batch), input_signature=signature, autograph=False)
             for _ in range(count)
         ]
         for function in self._functions:
