@@ -6,6 +6,7 @@ format; `plan` turns it into runs.
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import re
@@ -47,6 +48,12 @@ def load(name: str) -> Recipe:
         raise ValueError(
             f"recipe must be one of {', '.join(names())} or a file. Received: recipe={name!r}"
         )
+    return _read(path, os.stat(path).st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=256)
+def _read(path: pathlib.Path, unused_time: int) -> Recipe:
+    """Read a file that has not been read since it was last changed: the ledger reads them all."""
     toml = _toml()
     try:
         data = toml.loads(path.read_text(encoding="utf-8"))
