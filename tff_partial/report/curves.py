@@ -24,7 +24,7 @@ QUANTITIES = {
     "discrepancy": ("discrepancy of the local models", 1.0),
 }
 AXES = {"rounds": "rounds", "seconds": "simulated seconds", "bytes": "bytes"}
-MOST_POINTS = 200
+MOST_POINTS = 100
 
 
 Points: TypeAlias = dict[str, Optional[list[float]]]
