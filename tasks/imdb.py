@@ -114,7 +114,7 @@ TASK = Task(
         clip_norm=1.0,
         tiers="strong:4,moderate:4,weak:8",
         target_accuracy=0.8,
-        eval_every=5,  # on 25,000 reviews it takes longer than a round
+        eval_every=5,  # 25,000 reviews are many
     ),
     papers={
         "embracingfl": replace(

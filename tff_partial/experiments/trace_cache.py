@@ -83,7 +83,7 @@ def settings_of(experiment: Experiment, data: tasks.FederatedData) -> dict[str, 
     """Return what enters the graphs of an experiment."""
     identity = {
         **experiment.identity(data),
-        **experiment.params,  # folders included
+        "params": dict(experiment.params),  # folders included
         "examples": [*data.input_shape, data.num_classes, str(data.x_dtype)],
     }
     return {name: value for name, value in identity.items() if name not in NOT_IN_GRAPHS}
