@@ -37,6 +37,15 @@ class Workers:
         if signum == signal.SIGKILL:
             self.processes[index].wait()
 
+    def is_computing(self, index, until):
+        """Whether the worker begins to use the processor before the event `until` is set."""
+        process = psutil.Process(self.processes[index].pid)
+        begin = process.cpu_times().user
+        while not until.wait(0.005):
+            if process.cpu_times().user > begin + 0.05:
+                return True
+        return False
+
     def stop(self):
         for process in self.processes:
             process.stop()
