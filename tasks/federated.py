@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Callable, Optional
 
 import numpy as np
 
+from . import id_files
 from . import partition as partition_lib
 from .task import Arrays, Task
 
@@ -98,8 +100,10 @@ def load(
                 f"Received: train_examples={train_examples}"
             )
         return task.generate(partition, clients, seed)
-    partition_lib.parse(partition)
+    rule, arguments = partition_lib.parse(partition)
     arrays = _load_arrays(task, data, data_dir, seed, log)
+    if rule == "ids":
+        arrays = _owned(arrays, clients, data_dir, *arguments)
     if train_examples is not None:
         arrays = _some(arrays, train_examples, seed)
     dealt = partition_lib.create(partition, arrays.train_y, clients, seed, arrays.writers)
@@ -117,6 +121,15 @@ def load(
         arrays.description,
         arrays.real,
     )
+
+
+def _owned(
+    arrays: Arrays, clients: int, data_dir: Optional[str], file: str, each: int = 1
+) -> Arrays:
+    """Return the same data with the owners in a file, `each` a client, in place of writers."""
+    ids = id_files.read(file, data_dir, len(arrays.train_y))
+    used = f"{clients * each:,} of {len(np.unique(ids)):,} owners in {pathlib.Path(file).name}"
+    return arrays._replace(writers=ids, description=f"{arrays.description}, {used}")
 
 
 def _some(arrays: Arrays, count: int, seed: int) -> Arrays:

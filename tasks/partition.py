@@ -9,6 +9,7 @@ arguments:
     dirichlet_per_client:ALPHA  equal sizes, each client with its Dirichlet(ALPHA) over the classes
     classes:L[,SIZE]            L classes a client, each class shared out evenly; or SIZE each
     natural[:WRITERS]           WRITERS (1) random writers a client, other writers dropped
+    ids:FILE[,OWNERS]           the same with the owner of each example from a file
     bootstrap:SIZE              SIZE each, drawn with replacement, for more clients than examples
 """
 
@@ -42,6 +43,12 @@ def _count(text: str) -> int:
     if not 1 <= value <= MOST_SIZE:
         raise ValueError
     return value
+
+
+def _file(text: str) -> str:
+    if not text or "\0" in text:
+        raise ValueError
+    return text
 
 
 def _fill(text: str) -> bool:
@@ -82,6 +89,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "classes": Rule(rules.classes, "classes:L or classes:L,SIZE", (_count, _count), 1, _SIZES),
     "natural": Rule(rules.natural, "natural or natural:WRITERS", (_count,), 0, _SIZES),
+    "ids": Rule(rules.natural, "ids:FILE or ids:FILE,OWNERS", (_file, _count), 1, _SIZES),
     "bootstrap": Rule(rules.bootstrap, "bootstrap:SIZE", (_count,), 1, _SIZES),
     # Not a rule for given examples: the clients are generated, see synthetic.py and
     # synthetic_feddc.py.
@@ -116,7 +124,7 @@ def create(
 ) -> Partition:
     """Return the partition that a text such as 'dirichlet:0.1' describes; a function of the seed.
 
-    Each example has a label and, for 'natural', a writer, both integers [n].
+    Each example has a label and, for 'natural' and 'ids', a writer, both [n].
 
     Raises:
       ValueError: where the text is wrong or the data cannot be dealt out so.
@@ -130,4 +138,7 @@ def create(
             f"partition must not be {name} here: only tasks that are generated take it. Received: "
             f"partition={text}"
         )
-    return function(writers if name == "natural" else labels, clients, seed, *arguments)
+    if name == "ids":  # the file has been read: its owners are the writers
+        arguments = arguments[1:]
+    by = writers if function is rules.natural else labels
+    return function(by, clients, seed, *arguments)

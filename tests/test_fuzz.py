@@ -89,6 +89,8 @@ VALUES = {
         "bootstrap:100000000000",
         "bootstrap:7",
         "natural:2",
+        "ids:nowhere.npy,2",
+        "ids:/dev/null",
         "synthetic:1,1",
         "synthetic:1e300,0",
     ],

@@ -24,6 +24,7 @@ _RULES = {
     "classes:2,100": 2000,
     "natural": None,
     "natural:3": 4000,
+    "ids:file.npy,3": 4000,
 }
 
 
@@ -101,6 +102,9 @@ def test_any_labels_give_disjoint_clients_or_an_error(
         ("iid", 4001, "clients must be at most 4000 for 4000 examples.*Received: clients=4001"),
         ("dirichlet:1", 401, "clients must be at most 400 "),
         ("natural:2", 31, "clients must be at most 30 for 60 writers, 2 a client"),
+        ("ids:file.npy,2", 31, "clients must be at most 30 for 60 writers, 2 a client"),
+        ("ids", 2, "partition must read ids:FILE or ids:FILE,OWNERS .*Received: partition=ids"),
+        ("ids:file.npy,0", 2, "partition must read ids:FILE or ids:FILE,OWNERS"),
         ("synthetic:1,1", 2, "only tasks that are generated take it"),
         ("synthetic:1", 2, "partition must read synthetic:ALPHA,BETA"),
     ],
