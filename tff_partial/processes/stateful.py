@@ -15,7 +15,7 @@ import dataclasses
 import functools
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, ClassVar, NamedTuple, Optional
 
 import numpy as np
 
@@ -43,10 +43,13 @@ class StatefulParams:
     local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(epochs=1))
     population: Optional[int] = None
     weighting: str = "uniform"
+    NEEDS_SGD: ClassVar[str] = ""  # why clients must train with SGD, if they must
 
     def __post_init__(self) -> None:
         checks.finite_fields(self)
         learning.check_mean(self.weighting)
+        if self.NEEDS_SGD:
+            self.local.check_sgd(self.NEEDS_SGD)
 
     def check_population(self) -> int:
         """Return the number of clients, where an algorithm cannot do without."""
