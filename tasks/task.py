@@ -59,14 +59,25 @@ class Settings:
       batch_size: Examples in a local step.
       learning_rate: A number; 0.4,800:0.04 (0.04 from round 800 on); 0.1*0.998 (times 0.998 every
         round); 0.4~6 (rises over six rounds).
+      local_optimizer: sgd, adam or adamw. Adam's learning rate is 0.001 and SGD's momentum 0 where
+        none is given.
       momentum: Momentum of local SGD; reset every round, unless clients keep their models.
-      weight_decay: Factor of the weights that is added to their gradient.
+      local_beta_1: Adam: decay of the mean of gradients.
+      local_beta_2: Adam: decay of the mean of their squares.
+      local_epsilon: Adam: added to the root of the latter.
+      weight_decay: Factor of the weights that is added to their gradient; adamw subtracts it, times
+        the learning rate, instead.
       weight_decay_on: kernels (before clipping) or all parameters (after it, as in PyTorch).
       clip_norm: Scale gradients to at most this global norm.
       precision: Type that local training computes in: float32 (default), bfloat16 or float16;
         weights and evaluation stay float32.
       record_precision: Type that recorded activations and client states are kept in: float32
         (default) or bfloat16.
+      server_optimizer: sgd (adds the mean update), fedavgm, fedadam or fedyogi.
+      server_learning_rate: Of the server; 1 for sgd and fedavgm, 0.01 for the others by default.
+      server_beta_1: Momentum of fedavgm, fedadam and fedyogi.
+      server_beta_2: fedadam, fedyogi: decay of the mean of squares.
+      server_tau: fedadam, fedyogi: added to its root; the smaller, the more adaptive.
       local_steps: Local steps in a round (or --local_epochs).
       local_epochs: Passes through the local data in a round (or --local_steps).
       width: Rate of the model's channels and units, in (0, 1].
@@ -91,12 +102,21 @@ class Settings:
     rounds: int
     batch_size: int
     learning_rate: str
+    local_optimizer: str = "sgd"
     momentum: float = 0.0
+    local_beta_1: float = 0.9
+    local_beta_2: float = 0.999
+    local_epsilon: float = 1e-7
     weight_decay: float = 0.0
     weight_decay_on: str = "kernels"
     clip_norm: Optional[float] = None
     precision: str = "float32"
     record_precision: str = "float32"
+    server_optimizer: str = "sgd"
+    server_learning_rate: Optional[float] = None
+    server_beta_1: float = 0.9
+    server_beta_2: float = 0.99
+    server_tau: float = 1e-3
     local_steps: Optional[int] = None
     local_epochs: Optional[int] = None
     width: float = 1.0

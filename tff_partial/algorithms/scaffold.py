@@ -73,7 +73,7 @@ def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
         client=_train,
         server=update_server,
     )
-    return stateful.build(model, params.local, rules, params.weighting)
+    return stateful.build(model, params.local, rules, params.weighting, server=params.server)
 
 
 def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:

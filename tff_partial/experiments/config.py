@@ -12,8 +12,9 @@ import numpy as np
 from tff_partial import tiers
 from tff_partial.algorithms import registry
 from tff_partial.algorithms.declaration import Algorithm, Defaults
-from tff_partial.core import local_training, schedules
+from tff_partial.core import local_optimizers, local_training, schedules
 from tff_partial.core.fields import Value
+from tff_partial.core.server_optimizers import ServerOptimizer
 from tff_partial.core.types import Array
 from tff_partial.costs.rounds import Devices, parse_speeds
 from tff_partial.experiments import flags
@@ -137,10 +138,37 @@ def _changed(
     if "local_epochs" in changes and "local_steps" not in changes:
         changes["local_steps"] = None
     changes = {**_own_defaults(algorithm.defaults, base, changes), **changes}
+    optimizer = changes.get("local_optimizer", "sgd")
+    if optimizer != base.local_optimizer and optimizer in local_optimizers.DEFAULT_RATES:
+        rate = f"{local_optimizers.DEFAULT_RATES[optimizer]:g}"
+        changes = {"learning_rate": rate, "momentum": 0.0, **changes}
     changes |= _tier_changes(algorithm, base, changes)
     settings = dataclasses.replace(base, **changes)
+    _check_optimizer_flags(settings, given)
     schedules.create(settings.learning_rate)
     return settings
+
+
+# A flag's beginning -> the setting that names the optimiser, and those that heed the flag.
+_HEEDED = {
+    "local_beta_": ("local_optimizer", ("adam", "adamw")),
+    "local_epsilon": ("local_optimizer", ("adam", "adamw")),
+    "server_beta_1": ("server_optimizer", ("fedavgm", "fedadam", "fedyogi")),
+    "server_beta_2": ("server_optimizer", ("fedadam", "fedyogi")),
+    "server_tau": ("server_optimizer", ("fedadam", "fedyogi")),
+}
+
+
+def _check_optimizer_flags(settings: tasks.Settings, given: Mapping[str, Any]) -> None:
+    """Raise a ValueError if a flag is given that the optimiser does not heed."""
+    for name, value in given.items():
+        for start, (setting, heeding) in _HEEDED.items():
+            chosen = getattr(settings, setting)
+            if value is not None and name.startswith(start) and chosen not in heeding:
+                raise ValueError(
+                    f"{name} must be given with {setting} {' or '.join(heeding)}. "
+                    f"Received: {name}={value}, {setting}={chosen!r}"
+                )
 
 
 def _normalization(model: str, algorithm: Algorithm[Any], given: Optional[str]) -> Optional[str]:
@@ -221,7 +249,11 @@ def create_params(experiment: Experiment, data: Optional[ClientArrays] = None) -
         epochs=settings.local_epochs,
         batch_size=settings.batch_size,
         learning_rate=settings.learning_rate,
+        optimizer=settings.local_optimizer,
         momentum=settings.momentum,
+        beta_1=settings.local_beta_1,
+        beta_2=settings.local_beta_2,
+        epsilon=settings.local_epsilon,
         weight_decay=settings.weight_decay,
         weight_decay_on=settings.weight_decay_on,
         clip_norm=settings.clip_norm,
@@ -235,7 +267,24 @@ def create_params(experiment: Experiment, data: Optional[ClientArrays] = None) -
         "server_examples": functools.partial(mixed_examples, data, experiment.seed),
     }
     needed = {name: known[name] for name in experiment.algorithm.needs}
+    needed |= _server(experiment)
     return experiment.algorithm.params(local=local, **needed, **experiment.params)
+
+
+def _server(experiment: Experiment) -> dict[str, ServerOptimizer]:
+    """Return what the server makes of the mean, as the algorithm's hyperparameter."""
+    settings = experiment.settings
+    server = ServerOptimizer(
+        settings.server_optimizer,
+        settings.server_learning_rate,
+        settings.server_beta_1,
+        settings.server_beta_2,
+        settings.server_tau,
+    )
+    if "server" in (field.name for field in dataclasses.fields(experiment.algorithm.params)):
+        return {"server": server}
+    server.check_sum(f"as {experiment.algo} has no other")
+    return {}
 
 
 def mixed_examples(data: ClientArrays, seed: int, examples: int = 2000) -> Array:

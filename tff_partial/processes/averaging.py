@@ -57,6 +57,7 @@ class AveragingParams(stateful.StatefulParams):
     reset_momentum: bool = False
     active: Optional[int] = None
     DEFAULT_ROUNDS_ACTIVE: ClassVar[int] = 1
+    NEEDS_SUM: ClassVar[str] = "as averages go into the clients' own models"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -109,6 +109,8 @@ def build(
       create_part: (the small model of each tier, a tier's index) -> how that tier trains.
       distill: If given, the server distils the clients' models after every round.
     """
+    if distill is not None:
+        params.server.check_sum("where the server distils: its Adam makes the step")
     channels = groups.analyse(model)
     small = [params.submodel(model, tier) for tier in params.tiers]
     masked, by_class = (mask and channels.classes > 1 for mask in params.masks())
@@ -139,6 +141,7 @@ def build(
         model,
         create_client_fns,
         len(small),
+        params.server,
         tier_names=params.tier_names,
         finalizer=finalizer,
         is_kept=distill is None,  # the examples are in the graph
