@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Protocol, Unio
 import numpy as np
 
 from tff_partial import tiers
-from tff_partial.core import objectives
+from tff_partial.core import objectives, own_code
 from tff_partial.core.types import Tensor
 
 from . import partition as partition_lib
@@ -172,8 +172,11 @@ class Settings:
         text = self.learning_rate
         rounds = [float(start) for start in re.findall(rf",({_NUMBER}):", text)]
         rising = all(a < b for a, b in zip([0, *rounds], rounds))
-        form = "read like 0.1, 0.4,800:0.04 (rounds rising), 0.1*0.998 or 0.4~5 (warm-up)"
-        _require(_SCHEDULE.fullmatch(text) is not None and rising, "learning_rate", form, text)
+        form = (
+            "read like 0.1, 0.4,800:0.04 (rounds rising), 0.1*0.998, 0.4~5 (warm-up) or module:fn"
+        )
+        known = _SCHEDULE.fullmatch(text) is not None or own_code.is_name(text)
+        _require(known and rising, "learning_rate", form, text)
 
     def _check_tiers(self) -> None:
         if self.capacities:

@@ -69,7 +69,7 @@ class LocalTraining:
     steps: Optional[int] = None
     epochs: Optional[int] = None
     batch_size: int = 32
-    learning_rate: Union[schedules.Schedule, float, str, None] = None
+    learning_rate: Optional[schedules.ScheduleLike] = None
     optimizer: OptimizerLike = "sgd"
     momentum: float = 0.0
     beta_1: float = 0.9

@@ -18,6 +18,8 @@ import textwrap
 import types
 from typing import Any
 
+# Of their objects only plain fields are looked at.
+_LIBRARIES = ("tensorflow", "tensorflow_federated", "keras")
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
 
 
@@ -104,7 +106,8 @@ def _content(value: Any, seen: set[int]) -> str:
         return f"method {content(value.__func__)} {content(value.__self__)}"
     if isinstance(value, types.FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or () if _is_full(cell)]
-        return f"{_source(value)} {content([value.__defaults__, value.__kwdefaults__, cells])}"
+        used = [value.__defaults__, value.__kwdefaults__, cells, _globals_of(value)]
+        return f"{_source(value)} {content(used)}"
     if isinstance(value, (list, tuple, set, frozenset)):
         return f"{type(value).__name__} {[content(item) for item in value]}"
     if isinstance(value, dict):
@@ -113,8 +116,22 @@ def _content(value: Any, seen: set[int]) -> str:
         return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
     if isinstance(value, (type, types.ModuleType)) or not hasattr(value, "__dict__"):
         return getattr(value, "__qualname__", type(value).__qualname__)
-    fields = {k: v for k, v in vars(value).items() if not k.startswith("__")}
+    fields = value.get_config() if hasattr(value, "get_config") else vars(value)
+    if type(value).__module__.partition(".")[0] in _LIBRARIES:
+        fields = {k: v for k, v in fields.items() if isinstance(v, _PLAIN)}
     return f"{type(value).__module__}.{type(value).__qualname__} {content(fields)}"
+
+
+def _globals_of(function: types.FunctionType) -> dict[str, Any]:
+    """Return what a function uses of its own module: numbers, texts and functions."""
+    namespace, own = function.__globals__, function.__module__
+    used = {name: namespace[name] for name in function.__code__.co_names if name in namespace}
+    return {
+        name: value
+        for name, value in used.items()
+        if isinstance(value, _PLAIN)
+        or (isinstance(value, types.FunctionType) and value.__module__ == own)
+    }
 
 
 def _is_full(cell: types.CellType) -> bool:
@@ -126,7 +143,7 @@ def _is_full(cell: types.CellType) -> bool:
 
 
 def _source(function: types.FunctionType) -> str:
-    """Return the source as a syntax tree, else the byte code (of lambdas, of code without a file)."""
+    """Return the source as a syntax tree; the byte code of lambdas and of code without a file."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
         (definition,) = tree.body
