@@ -222,7 +222,7 @@ def _as_keras(loss: Callable[[Tensor, Tensor], Tensor]) -> tf.keras.losses.Loss:
 
     class Loss(tf.keras.losses.Loss):
         def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-            return objectives.losses(loss, y_true, y_pred)
+            return objectives.losses(loss, tf.cast(y_true, tf.int32), y_pred)
 
     return Loss()
 
@@ -231,6 +231,6 @@ def _mean_metric(metric: objectives.Objective) -> tf.keras.metrics.Metric:
     """Return the mean of a metric over the examples."""
 
     def values(y_true: Tensor, y_pred: Tensor) -> Tensor:
-        return objectives.metric(metric, y_true, y_pred)
+        return objectives.metric(metric, tf.cast(y_true, tf.int32), y_pred)
 
     return tf.keras.metrics.MeanMetricWrapper(values, name=objectives.name_of(metric))

@@ -75,7 +75,7 @@ def name_of(value: Any) -> str:
     value = inspect.unwrap(value) if isinstance(value, types.FunctionType) else value
     named = value if hasattr(value, "__qualname__") else type(value)
     named = value.func if isinstance(value, functools.partial) else named
-    digest = hashlib.sha256(_content(value, set()).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(_content(value, {}).encode()).hexdigest()[:8]
     return f"{named.__module__}:{named.__qualname__}#{digest}"
 
 
@@ -89,13 +89,13 @@ def short_name(function: Any) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-def _content(value: Any, seen: set[int]) -> str:
+def _content(value: Any, seen: dict[int, Any]) -> str:
     """Return a text that differs if the value does, as far as that can be told."""
     if isinstance(value, _PLAIN):
         return repr(value)
     if id(value) in seen:
         return "again"
-    seen.add(id(value))
+    seen[id(value)] = value  # which stays, and with it its id
 
     def content(inner: Any) -> str:
         return _content(inner, seen)
@@ -117,9 +117,11 @@ def _content(value: Any, seen: set[int]) -> str:
     if isinstance(value, (type, types.ModuleType)) or not hasattr(value, "__dict__"):
         return getattr(value, "__qualname__", type(value).__qualname__)
     fields = value.get_config() if hasattr(value, "get_config") else vars(value)
+    own = [f for f in vars(type(value)).values() if isinstance(f, types.FunctionType)]
     if type(value).__module__.partition(".")[0] in _LIBRARIES:
         fields = {k: v for k, v in fields.items() if isinstance(v, _PLAIN)}
-    return f"{type(value).__module__}.{type(value).__qualname__} {content(fields)}"
+        own = []
+    return f"{type(value).__module__}.{type(value).__qualname__} {content([fields, own])}"
 
 
 def _globals_of(function: types.FunctionType) -> dict[str, Any]:
