@@ -88,6 +88,8 @@ class Settings:
       capacities: Sub-models: rates of which each selected client draws one every round, such as
         1/4, 1/2:0.2,1/16:0.8 or feddse, in place of tiers.
       target_accuracy: Report the rounds to this test accuracy; 0: none.
+      sampler: Who takes part in a round: my_module:fn, a function (client ids, how many, round,
+        seed) -> ids; drawn at random by default.
       eval_every: Rounds between evaluations.
       eval_examples: Test this many random examples in rounds before the last, which tests all; all
         by default.
@@ -124,6 +126,7 @@ class Settings:
     only_tiers: str = ""
     capacities: str = ""
     target_accuracy: Optional[float] = None
+    sampler: str = ""
     eval_every: int = 1
     eval_examples: Optional[int] = None
     train_examples: Optional[int] = None
@@ -151,6 +154,7 @@ class Settings:
         partition_lib.parse(self.partition)
         self._check_local_work()
         self._check_schedule()
+        self._check_sampler()
         self._check_tiers()
 
     def _check_local_work(self) -> None:
@@ -177,6 +181,10 @@ class Settings:
         )
         known = _SCHEDULE.fullmatch(text) is not None or own_code.is_name(text)
         _require(known and rising, "learning_rate", form, text)
+
+    def _check_sampler(self) -> None:
+        known = not self.sampler or own_code.is_name(self.sampler)
+        _require(known, "sampler", "read like my_module:fn", self.sampler)
 
     def _check_tiers(self) -> None:
         if self.capacities:
@@ -224,7 +232,8 @@ class Task:
       writers: How many natural clients the real data have, for the partition `natural`; 0 for
         none.
       loss: 'categorical' (softmax cross entropy) or 'binary' (one logit), of
-        `tff_partial.objectives`.
+        `tff_partial.objectives`, or a function of labels and logits; None is
+        the one that fits the model.
       demo: Settings of a small run on embedded data, and on real data too if there is no
         `real_demo`.
       papers: Settings by paper, with their places.
@@ -234,7 +243,8 @@ class Task:
       load_embedded: From a seed, the data set that is always there.
       load_real: From a data folder (None: the default one), the real data set; raises `DataError`.
       is_prepared: From a data folder, whether `load_real` works without a network.
-      metrics: What an evaluation reports beside the loss, of `tff_partial.objectives`.
+      metrics: What an evaluation reports beside the loss, of `tff_partial.objectives`, or
+        functions of labels and logits.
       augment: In the graph, from a batch as stored and a seed [2] to another such batch; used only
         when asked for.
       generate: From (partition, clients, seed), the data itself, in place of the loaders.
@@ -245,7 +255,7 @@ class Task:
     description: str
     num_classes: int
     input_shape: tuple[int, ...]
-    loss: str
+    loss: Optional[objectives.Objective]
     demo: Settings
     papers: Mapping[str, Settings]
     default_paper: str
@@ -257,7 +267,7 @@ class Task:
     load_embedded: Optional[Callable[[int], Arrays]] = None
     load_real: Optional[Callable[[Optional[str]], Arrays]] = None
     is_prepared: Optional[Callable[[Optional[str]], bool]] = None
-    metrics: tuple[str, ...] = ("accuracy",)
+    metrics: tuple[objectives.Objective, ...] = ("accuracy",)
     augment: Optional[Callable[[Tensor, Tensor], Tensor]] = None
     generate: Optional[Callable[[str, int, int], FederatedData]] = None
     real_demo: Optional[Settings] = None

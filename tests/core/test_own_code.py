@@ -36,8 +36,16 @@ def test_modules_of_the_current_folder_are_found(folder):
     [
         (None, "own_no:fn", "a module in this folder or installed. Received: model='own_no:fn'"),
         ("x = 1", "own_a:fn", r"something in own_a \(x\). Received: model='own_a:fn'"),
-        ("import own_gone", "own_b:fn", "a module that can be imported. .* No module named 'own_gone'"),
-        ("x = 1 / 0", "own_c:x", "a module that can be imported. .* ZeroDivisionError: division by zero"),
+        (
+            "import own_gone",
+            "own_b:fn",
+            "a module that can be imported. .* No module named 'own_gone'",
+        ),
+        (
+            "x = 1 / 0",
+            "own_c:x",
+            "a module that can be imported. .* ZeroDivisionError: division by zero",
+        ),
         ("x = (", "own_d:x", "a module that can be imported. .* SyntaxError"),
     ],
 )

@@ -23,11 +23,28 @@ _LIBRARIES = ("tensorflow", "tensorflow_federated", "keras")
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
 
 
+# What was handed in as it is, by the name that config.json has of it.
+_registered: dict[str, Any] = {}
+
+
+def register(value: Any, name: str = "") -> str:
+    """Make an object known by its name with the digest, and return that.
+
+    `name`, such as my_module:fn, takes the place of its own.
+    """
+    own, _, digest = name_of(value).partition("#")
+    text = f"{name.partition('#')[0] or own}#{digest}"
+    _registered[text] = value
+    return text
+
+
 def is_name(text: object) -> bool:
     """Return whether a value of a flag names something of the user's: `my_module:fn`."""
     if not isinstance(text, str):
         return False
-    module, _, attribute = text.partition(":")
+    if text in _registered:
+        return True
+    module, _, attribute = text.partition("#")[0].partition(":")
     return bool(attribute) and all(
         part.isidentifier() for part in (*module.split("."), *attribute.split("."))
     )
@@ -39,8 +56,10 @@ def load(flag: str, text: str) -> Any:
     Raises:
       ValueError: In one line, if there is no such module or name, or the module cannot be imported.
     """
+    if text in _registered:
+        return _registered[text]
     expected, received = f"{flag} my_module:name must name", f"Received: {flag}={text!r}"
-    module_name, _, attribute = text.partition(":")
+    module_name, _, attribute = text.partition("#")[0].partition(":")
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)

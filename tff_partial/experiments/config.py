@@ -17,7 +17,7 @@ from tff_partial.core.fields import Value
 from tff_partial.core.server_optimizers import ServerOptimizer
 from tff_partial.core.types import Array
 from tff_partial.costs.rounds import Devices, parse_speeds
-from tff_partial.experiments import flags
+from tff_partial.experiments import bundled, flags, own
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.experiments.participation import ClientArrays, TierFn
 
@@ -39,11 +39,18 @@ class Experiment:
     seed: int
     devices: Devices
     params: Mapping[str, Value]
+    task_name: str
 
     @property
     def algorithm(self) -> Algorithm[Any]:
         """The algorithm's declaration."""
         return registry.ALGORITHMS[self.algo]
+
+    @property
+    def has_own_code(self) -> bool:
+        """Whether code of the user's is in the graphs."""
+        settings = self.settings
+        return any("#" in name for name in (self.task_name, settings.model, settings.learning_rate))
 
     @property
     def paper(self) -> Optional[str]:
@@ -56,7 +63,7 @@ class Experiment:
         # Folders do not change a result: a run may be resumed with others.
         params = {name: value for name, value in self.params.items() if not name.endswith("_dir")}
         return {
-            "task": self.task.name,
+            "task": self.task_name,
             "algo": self.algo,
             "preset": self.preset,
             "data": data.description,
@@ -69,23 +76,23 @@ class Experiment:
 
 
 def create(
-    task: Value = "imdb", algo: Value = "fedavg", is_real: bool = False, **given: Value
+    task: object = "imdb", algo: Value = "fedavg", is_real: bool = False, **given: object
 ) -> Experiment:
     """Return the experiment that settings describe.
 
     Args:
-      task: A key of `tasks.TASKS`.
+      task: A key of `tasks.TASKS`, `my_module:TASK` or a `tasks.Task`.
       algo: A key of the registry.
       is_real: Whether the data will be real: some tasks have another demo for them.
       **given: What differs from the preset and from the algorithm's defaults, by names of flags.
         The paper is the algorithm's own where it used the task, else the task's default; a target
-        accuracy of 0 is none.
+        accuracy of 0 is none. A model, a schedule or a sampler may be an object, or `my_module:fn`.
 
     Raises:
       ValueError: In one line, what was expected and what was received.
     """
-    values = flags.check({**given, "task": task, "algo": algo}, flags.DECIDING)
-    chosen_task = _choose("task", values["task"], tasks.TASKS)
+    values = flags.check({**own.named(given), "algo": algo}, flags.DECIDING)
+    chosen_task, task_name = own.task_of("imdb" if task is None else task)
     algorithm = _choose("algo", values["algo"], registry.ALGORITHMS)
     demo = chosen_task.small(is_real)
     base = _preset(chosen_task, algorithm, values["preset"], values["paper"], demo)
@@ -104,10 +111,12 @@ def create(
             values["full_model_seconds"],
         ),
         _hyperparameters(algorithm, values),
+        task_name,
     )
     create_params(experiment)  # checks them
     if experiment.augment and chosen_task.augment is None:
-        raise ValueError(f"augment must be used with a task that has one. Received: task={task!r}")
+        name = chosen_task.name
+        raise ValueError(f"augment must be used with a task that has one. Received: task={name!r}")
     return experiment
 
 
@@ -173,7 +182,7 @@ def _check_optimizer_flags(settings: tasks.Settings, given: Mapping[str, Any]) -
 
 def _normalization(model: str, algorithm: Algorithm[Any], given: Optional[str]) -> Optional[str]:
     """Return the kind of normalisation; None for that of the architecture."""
-    architecture = models.architecture_of(model)
+    architecture = bundled.architecture_of(model)
     if given is None:
         return algorithm.defaults.normalization if architecture.normalized else None
     if not architecture.normalized:

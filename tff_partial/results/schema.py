@@ -37,6 +37,7 @@ OLD_SETTINGS = {
     "server_beta_1": 0.9,
     "server_beta_2": 0.99,
     "server_tau": 1e-3,
+    "sampler": "",
 }
 TO_TARGET = "_to_target"  # the end of the names of metrics that count up to a target accuracy
 
