@@ -1,6 +1,8 @@
 """A user's task, model, data and functions, from Python and from the command line."""
 
 import json
+import os
+import pathlib
 import subprocess
 import sys
 
@@ -17,6 +19,7 @@ from tff_partial.results import metrics
 
 pytestmark = pytest.mark.usefixtures("keep_runtime")
 
+ROOT = pathlib.Path(__file__).parents[2]
 MODULE = """
 import dataclasses
 import tensorflow as tf
@@ -95,7 +98,8 @@ def test_everything_own_on_the_command_line_is_named_resumed_and_extended(folder
 def test_other_commands_take_an_own_task_and_model_too(folder):
     flags = ["--model=own_module:create", "--task=own_module:TASK"]
     command = [sys.executable, "-m", "tff_partial.costs", *flags, "--tiers=strong,1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "own_module:create" in done.stdout
 

@@ -1,6 +1,5 @@
 """A user's models: functions, specs, and what they must fit."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -31,9 +30,9 @@ def test_a_function_gets_what_it_asks_for():
 
 def test_what_a_spec_leaves_open_comes_from_the_task():
     spec = ModelSpec(tiny.create_dense, SHAPE, loss="categorical", seed=9)
-    options = {"preprocess": np.negative, "loss": "binary", "metrics": ("accuracy",), "seed": 4}
+    options = {"preprocess": tf.negative, "loss": "binary", "metrics": ("accuracy",), "seed": 4}
     made = create(spec, **options)
-    assert (made.preprocess, made.loss, made.seed) == (np.negative, "categorical", 4)
+    assert (made.preprocess, made.loss, made.seed) == (tf.negative, "categorical", 4)
     top = ModelSpec(tiny.create_dense, SHAPE, metrics=("accuracy", "top5_accuracy"))
     assert create(top, **options).metrics == ("accuracy", "top5_accuracy")
 

@@ -88,5 +88,5 @@ def test_an_own_sampler_draws_the_clients():
     ],
 )
 def test_what_a_sampler_must_not_draw(algo, drawn):
-    with pytest.raises(ValueError, match="sampler must return from .* Received: .* in round 4"):
+    with pytest.raises(ValueError, match="sampler must return from .* Received: .* in round"):
         drawing(lambda *_: drawn, algo).cohort(3)
