@@ -30,12 +30,11 @@ class ClientStage(NamedTuple):
 class Execution:
     """A plan with its functions, traced once and used in every call."""
 
-    def __init__(self, plan: Plan, threads: ClientThreads, device: str):
+    def __init__(self, plan: Plan, threads: ClientThreads, devices: Sequence[str]):
         self._plan = plan
-        self._device = device
         traced: Traced = {}
-        self.stages = _trace_clients(plan, device, traced)
-        self._levels = [_TracedLevel(level, threads, device, traced) for level in plan.levels]
+        self.stages = _trace_clients(plan, traced)
+        self._levels = [_TracedLevel(level, threads, devices, traced) for level in plan.levels]
         _forget_graphs(plan)
 
     def trace_like(self, plan: Plan) -> list[ClientStage]:
@@ -50,7 +49,7 @@ class Execution:
         same = dict(zip(others, own))
         stages = [
             ClientStage([same[x] for x in captures], [same[x] for x in outputs], function)
-            for captures, outputs, function in _trace_clients(plan, self._device, {})
+            for captures, outputs, function in _trace_clients(plan, {})
         ]
         _forget_graphs(plan)
         return stages
@@ -69,19 +68,23 @@ class Execution:
 
 
 class _TracedLevel:
-    """A level with the functions of the server and of the folds."""
+    """A level with the functions of the server and of the folds, which run on the first device."""
 
-    def __init__(self, level: Level, threads: ClientThreads, device: str, traced: Traced):
+    def __init__(
+        self, level: Level, threads: ClientThreads, devices: Sequence[str], traced: Traced
+    ):
         self._level = level
         self._threads = threads
-        self._server = _trace(level.server, device, traced)
-        self._start_folds = [folds.prepare(fold.accumulate, device) for fold in level.folds]
+        self._devices = devices
+        self._server = _trace(level.server, traced)
+        self._start_folds = [folds.prepare(fold.accumulate, devices[0]) for fold in level.folds]
 
     def run(self, known: Known, stages: Sequence[ClientStage]) -> None:
         """Add what the level computes to what is known; `stages` are those of the clients."""
         level = self._level
         if self._server:
-            results = self._server([known[leaf] for leaf in level.server.captures])
+            arguments = [known[leaf] for leaf in level.server.captures]
+            results = self._server(arguments, self._devices[0])
             known.update(zip(level.server.outputs, results))
         if level.clients.steps or level.folds:
             self._run_clients(known, stages)
@@ -102,27 +105,32 @@ class _TracedLevel:
             for fold, accumulator in zip(self._level.folds, accumulators):
                 accumulator.add([_of_client(leaf, client, results, known) for leaf in fold.values])
 
-        self._threads.run_in_order(_work(known, stages), finish, len(stages))
+        self._threads.run_in_order(_work(known, stages, self._devices), finish, len(stages))
         known.update(kept)
         for fold, accumulator in zip(self._level.folds, accumulators):
             known.update(zip(fold.outputs, accumulator.finish()))
 
 
-def _work(known: Known, stages: Sequence[ClientStage]) -> Callable[[int], Known]:
-    """Return a client's work; what clients share becomes tensors only once."""
-    used = {leaf for captures in {id(s): s.captures for s in stages}.values() for leaf in captures}
-    shared = {
-        leaf: values.to_tensor(known[leaf], leaf.type)
-        for leaf in used
-        if leaf.region is not CLIENTS
-    }
+def _work(
+    known: Known, stages: Sequence[ClientStage], devices: Sequence[str]
+) -> Callable[[int, int], Known]:
+    """Return a client's work; what clients share goes to each device only once.
 
-    def work(client: int) -> Known:
-        stage = stages[client]
+    Thread i works on device i, and so on from the first one if there are more threads.
+    """
+    used = {leaf for captures in {id(s): s.captures for s in stages}.values() for leaf in captures}
+    of_all = [leaf for leaf in used if leaf.region is not CLIENTS]
+    shared = [
+        {leaf: values.on_device(known[leaf], leaf.type, device) for leaf in of_all}
+        for device in devices
+    ]
+
+    def work(client: int, thread: int) -> Known:
+        stage, place = stages[client], thread % len(devices)
         if stage.function is None:
             return {}
-        arguments = [_of_client(leaf, client, shared, known) for leaf in stage.captures]
-        return dict(zip(stage.outputs, stage.function(arguments)))
+        arguments = [_of_client(leaf, client, shared[place], known) for leaf in stage.captures]
+        return dict(zip(stage.outputs, stage.function(arguments, devices[place])))
 
     return work
 
@@ -134,9 +142,9 @@ def _of_client(leaf: Leaf, client: int, first: Mapping[Leaf, Tensor], known: Kno
     return known[leaf][client] if leaf.region is CLIENTS else known[leaf]
 
 
-def _trace_clients(plan: Plan, device: str, traced: Traced) -> list[ClientStage]:
+def _trace_clients(plan: Plan, traced: Traced) -> list[ClientStage]:
     functions = [level.clients for level in plan.levels]
-    return [ClientStage(f.captures, f.outputs, _trace(f, device, traced)) for f in functions]
+    return [ClientStage(f.captures, f.outputs, _trace(f, traced)) for f in functions]
 
 
 def _forget_graphs(plan: Plan) -> None:
@@ -145,13 +153,13 @@ def _forget_graphs(plan: Plan) -> None:
             function.forget_graphs()
 
 
-def _trace(function: LocalFunction, device: str, traced: Traced) -> Optional[TracedFunction]:
+def _trace(function: LocalFunction, traced: Traced) -> Optional[TracedFunction]:
     """Trace a function unless it is empty or one that does the same has been traced already."""
     if not function.steps:
         return None
     signature = _signature(function)
     if signature not in traced:
-        traced[signature] = TracedFunction(function, device)
+        traced[signature] = TracedFunction(function)
     return traced[signature]
 
 
