@@ -9,7 +9,7 @@ import tensorflow_federated as tff
 from tensorflow.python.eager import context
 
 from tests.runtime.in_process.computations import local
-from tff_partial.runtime.in_process import devices, graphs, steps
+from tff_partial.runtime.in_process import graphs, steps
 from tff_partial.runtime.in_process.functions import TracedFunction
 from tff_partial.runtime.in_process.steps import SERVER, Step
 
