@@ -136,11 +136,11 @@ def prepare(task: object = None, **settings: object) -> Prepared:
     deciding: dict[str, Any] = {n: v for n, v in settings.items() if n not in given}
     execution = Execution(**{name: places[name] for name in flags.EXECUTION})
     if own.is_own({**deciding, "task": task}):  # a user's module may use TensorFlow
-        runtime.configure(execution.runtime)
+        runtime.configure(execution.runtime, execution.device_names)
     chosen, _ = own.task_of("imdb" if task is None else task)
     is_real = chosen.has_real(places["data"], places["data_dir"])
     experiment = config.create(task, is_real=is_real, **deciding)
-    runtime.configure(execution.runtime)
+    runtime.configure(execution.runtime, execution.device_names)
     data = components.load_data(experiment, places["data"], execution.data_dir, log=say)
     if execution.runtime != "remote":
         _check_folders(experiment)
