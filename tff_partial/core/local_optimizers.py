@@ -99,9 +99,12 @@ class _WithSlope(abc.ABC):
         self.slope = self._slopes or slope
 
     def apply(self, gradients: Sequence[Tensor], learning_rate: Tensor) -> None:
-        """Make a step."""
+        """Make a step; then apply the variables' constraints, as Keras's optimisers do."""
         before = [v.read_value() for v in self._variables] if self._slopes else []
         self._step(gradients, learning_rate)
+        for variable in self._variables:
+            if variable.constraint is not None:
+                variable.assign(variable.constraint(variable.read_value()), read_value=False)
         for slope, variable, start in zip(self._slopes, self._variables, before):
             slope.assign_add(self._pull * (variable.read_value() - start), read_value=False)
 
