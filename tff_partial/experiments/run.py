@@ -112,7 +112,7 @@ def prepare(**settings: Value) -> Prepared:
     is_real = task is not None and task.has_real(places["data"], places["data_dir"])
     experiment = config.create(is_real=is_real, **deciding)
     execution = Execution(**{name: places[name] for name in flags.EXECUTION})
-    runtime.configure(execution.runtime)
+    runtime.configure(execution.runtime, execution.device_names)
     data = components.load_data(experiment, places["data"], execution.data_dir, log=say)
     if execution.runtime != "remote":
         _check_folders(experiment)
