@@ -55,13 +55,14 @@ def create_model(
         return _completed(own, input_shape, input_dtype, options)
     given = {key: value for key, value in arguments.items() if key in asked}
     create: Callable[[], KerasModel] = lambda: own(**given)  # noqa: E731
-    return ModelSpec(create, input_shape, input_dtype, **options)
+    return ModelSpec(create, input_shape, input_dtype or "float32", **options)
 
 
 def _completed(
     spec: ModelSpec, input_shape: tuple[int, ...], input_dtype: str, options: Mapping[str, Any]
 ) -> ModelSpec:
-    if (tuple(spec.input_shape), spec.input_dtype) != (input_shape, input_dtype):
+    is_fitting = spec.input_dtype == input_dtype or not input_dtype
+    if tuple(spec.input_shape) != tuple(input_shape) or not is_fitting:
         raise ValueError(
             f"model must take the data's examples, {list(input_shape)} of {input_dtype}. "
             f"Received: input_shape={list(spec.input_shape)}, input_dtype={spec.input_dtype!r}"
