@@ -24,6 +24,8 @@ import os
 # TensorFlow uses oneDNN of its own accord only on some Intel processors; on others its
 # convolutions are about half as fast without. Read when TensorFlow is imported.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+# Its C++ code logs its start-up at length, and Grappler what it does. Errors are exceptions.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 __version__ = "0.1.0"
 _PLACES = {

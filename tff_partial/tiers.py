@@ -23,6 +23,8 @@ from typing import Union
 
 import numpy as np
 
+from tff_partial.core import checks
+
 # EmbracingFL's widths (table 10: 55 % and 80 % of the channels are dropped).
 NAMED_RATES = {"strong": 1.0, "moderate": 0.45, "weak": 0.2}
 NAMES = tuple(NAMED_RATES)
@@ -92,14 +94,14 @@ def create(name: str, count: int = 0, are_rates: bool = False) -> Tier:
         raise _no_rate(name)
     raise ValueError(
         "tier must be strong, moderate, weak, a number of removed blocks or a capacity below 1. "
-        f"Received: tier={name!r}"
+        f"Received: tier={name!r}{checks.did_you_mean(name, NAMES)}"
     )
 
 
 def _no_rate(name: str) -> ValueError:
     return ValueError(
         "a tier of sub-models must be strong, moderate, weak or a rate in (0, 1] such as 1/2 or "
-        f"0.5. Received: tier={name!r}"
+        f"0.5. Received: tier={name!r}{checks.did_you_mean(name, NAMES)}"
     )
 
 
@@ -117,10 +119,12 @@ def parse(text: str, are_rates: bool = False) -> tuple[Tier, ...]:
     matches = [_ENTRY.fullmatch(entry) for entry in text.split(",")]
     counts = {match[1]: int(match[2]) for match in matches if match}
     if len(counts) < len(matches):
+        wrong = next((e for e, m in zip(text.split(","), matches) if m is None), "")
+        meant = checks.did_you_mean(wrong.partition(":")[0], NAMES)
         raise ValueError(
             "tiers must be like strong:16,moderate:16,weak:96, each once; a number of removed "
             "blocks, a capacity below 1 or a rate such as 1/2 may stand for a name. "
-            f"Received: tiers={text!r}"
+            f"Received: tiers={text!r}{meant}"
         )
     return tuple(create(name, count, are_rates) for name, count in counts.items())
 
@@ -136,6 +140,7 @@ def select(tiers: Sequence[Tier], only: str) -> tuple[Tier, ...]:
     if not {*names} <= {*named} or len({*names}) < len(names):
         raise ValueError(
             f"only_tiers must be of {sorted(named)}, each once. Received: only_tiers={only}"
+            + "".join(checks.did_you_mean(n, named) for n in names if n not in named)
         )
     return tuple(named[name] for name in names)
 
