@@ -88,7 +88,9 @@ def test_training_logs_nothing_even_if_tensorflow_was_imported_before_and_hides_
     assert all(re.match(r"\s*[0-9]+%\|", bar) for bar in bars), bars
     first, *_, last = error.splitlines()
     assert first == "Traceback (most recent call last):"
-    assert last == "ValueError: clients_per_round must be from 1 to 3. Received: clients_per_round=9"
+    assert (
+        last == "ValueError: clients_per_round must be from 1 to 3. Received: clients_per_round=9"
+    )
 
 
 def test_the_user_s_own_log_level_counts():

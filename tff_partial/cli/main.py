@@ -15,6 +15,7 @@ from tff_partial.core import checks
 
 COMMANDS = {
     "run": "Train a model, or run a recipe: a table of a paper.",
+    "ls": "List runs with their state, rounds and accuracy.",
     "report": "Write results as one page, or as Markdown.",
     "claims": "Print what our runs say about the papers' claims.",
     "compare": "Print the rounds that runs took to reach given accuracies.",

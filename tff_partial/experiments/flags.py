@@ -87,9 +87,7 @@ def check(given: Mapping[str, object], known: Mapping[str, Field]) -> dict[str, 
     unknown = sorted({*given} - {*known})
     if unknown:
         meant = checks.did_you_mean(unknown[0], (*DECIDING, *EXECUTING))
-        raise ValueError(
-            f"settings must be flags of run_experiment.py. Received: {unknown}{meant}"
-        )
+        raise ValueError(f"settings must be flags of run_experiment.py. Received: {unknown}{meant}")
     return {
         name: field.default if given.get(name) is None else field.check(given[name])
         for name, field in known.items()
