@@ -7,6 +7,7 @@
 | name | what it is |
 |---|---|
 | `run` | A whole run, as `run_experiment.py` does it: settings in, results out. |
+| `sweep` | Runs over several values of settings, with the best of them. |
 | `simulate` | The rounds of a process on arrays of your own. |
 | `Model`, `ModelSpec` | A model: how a Keras Sequential of blocks is made, its input and loss. |
 | `LocalTraining` | How a client trains. |
@@ -30,6 +31,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 __version__ = "0.1.0"
 _PLACES = {
     "run": "experiments.run:run",
+    "sweep": "recipes.sweep:sweep",
     "simulate": "experiments.simulation:simulate",
     "Model": "core.model:ModelSpec",
     "ModelSpec": "core.model:ModelSpec",

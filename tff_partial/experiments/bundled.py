@@ -38,7 +38,7 @@ else:
 
 def architecture_of(name: str) -> models.Architecture:
     """Return the declaration of a model; raise a ValueError if there is none of this name."""
-    checks.one_of("model", name, sorted(models.NAMES))
+    checks.one_of("model", name, sorted(models.ARCHITECTURES))
     return models.architecture_of(name)
 
 

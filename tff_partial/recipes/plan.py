@@ -168,7 +168,7 @@ def create(options: Options) -> Plan:
         )
     figure = checks.ANALYSES.get(recipe.source) if recipe.kind == "analysis" else None
     runs = [
-        _run(row, seed, folder, figure)
+        run_of(row, seed, folder, figure)
         for seed in range(first, first + options.seeds)
         for row in planned
     ]
@@ -280,7 +280,10 @@ def _is_embedded(task: tasks.Task, options: Options) -> bool:
     return True
 
 
-def _run(planned: PlannedRow, seed: int, folder: pathlib.Path, figure: Optional[int]) -> Run:
+def run_of(
+    planned: PlannedRow, seed: int, folder: pathlib.Path, figure: Optional[int] = None
+) -> Run:
+    """Return the run of a row with a seed, below the folder of all."""
     row = planned.row
     place = folder / row.id / f"seed-{seed}"
     arguments = [*planned.program, *texts({**planned.settings, "seed": seed, "output_dir": place})]
