@@ -8,6 +8,7 @@ SHIMS = {
     "test_check_gpu.py",
     "test_claims.py",
     "test_compare.py",
+    "test_ls.py",
     "test_plots.py",
     "runtime/test_worker.py",
 }
