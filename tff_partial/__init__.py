@@ -8,6 +8,7 @@
 | name | what it is |
 |---|---|
 | `run` | A whole run, as `run_experiment.py` does it: settings, a model and data in, results out. |
+| `sweep` | Runs over several values of settings, with the best of them. |
 | `simulate` | The rounds of a process on clients of your own. |
 | `Model`, `ModelSpec` | A model: how a Keras Sequential of blocks is made, its input and loss. |
 | `LocalTraining` | How a client trains. |
@@ -25,10 +26,13 @@ import os
 # TensorFlow uses oneDNN of its own accord only on some Intel processors; on others its
 # convolutions are about half as fast without. Read when TensorFlow is imported.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+# Its C++ code logs its start-up at length, and Grappler what it does. Errors are exceptions.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 __version__ = "0.1.0"
 _PLACES = {
     "run": "experiments.run:run",
+    "sweep": "recipes.sweep:sweep",
     "simulate": "experiments.simulation:simulate",
     "Model": "core.model:ModelSpec",
     "ModelSpec": "core.model:ModelSpec",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
@@ -28,7 +27,6 @@ from tff_partial.tiers import NAMED_RATES, NAMES, Tier, as_tiers
 
 def main(arguments: Sequence[str]) -> int:
     """Print the report that the arguments ask for; return the exit code."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     parser = command_line.Parser("costs", __doc__)
     add = parser.add_argument
     add("--model", default="resnet20", help=f"{', '.join(models.NAMES)}.")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
-from tff_partial.core import own_code
+from tff_partial.core import checks, own_code
 from tff_partial.core.model import Cut, ModelSpec
 
 _FOLDER = pathlib.Path(__file__).resolve().parents[2]
@@ -58,7 +58,7 @@ def create_model(
         return own_models.create_model(
             name, input_shape, num_classes, width, normalization, input_dtype, **options
         )
-    architecture = models.architecture_of(name)
+    architecture = architecture_of(name)
     return ModelSpec(
         lambda: models.create(name, input_shape, num_classes, width, normalization),
         input_shape,
@@ -71,11 +71,16 @@ def create_model(
 
 
 def architecture_of(name: str) -> models.Architecture:
-    """Return the declaration of a model, one of ours or the user's."""
+    """Return the declaration of a model, one of ours or the user's.
+
+    Raises:
+      ValueError: If there is none of this name.
+    """
     if own_code.is_name(name):
         from tff_partial.experiments import own_models
 
         return own_models.architecture_of(name)
+    checks.one_of("model", name, sorted(models.ARCHITECTURES))
     return models.architecture_of(name)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tff_partial import tiers
 from tff_partial.algorithms import registry
 from tff_partial.algorithms.declaration import Algorithm, Defaults
-from tff_partial.core import local_optimizers, local_training, schedules
+from tff_partial.core import checks, local_optimizers, local_training, schedules
 from tff_partial.core.fields import Value
 from tff_partial.core.server_optimizers import ServerOptimizer
 from tff_partial.core.types import Array
@@ -191,6 +191,7 @@ def _normalization(model: str, algorithm: Algorithm[Any], given: Optional[str]) 
             f"normalization must be given for one of {sorted(normalized)}. "
             f"Received: model={model!r}, normalization={given!r}"
         )
+    checks.one_of("normalization", given, models.NORMALIZATIONS)
     return given
 
 
@@ -342,5 +343,6 @@ def participants(experiment: Experiment) -> Optional[Array]:
 
 def _choose(kind: str, name: str, known: Mapping[str, Any]) -> Any:
     if name not in known:
-        raise ValueError(f"{kind} must be one of {sorted(known)}. Received: {kind}={name!r}")
+        received = f"Received: {kind}={name!r}{checks.did_you_mean(name, known)}"
+        raise ValueError(f"{kind} must be one of {sorted(known)}. {received}")
     return known[name]

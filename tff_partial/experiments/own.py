@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Optional
 
+from tff_partial.core import checks, own_code
 from tff_partial.core import clients as populations
-from tff_partial.core import own_code
 from tff_partial.experiments.bundled import tasks
 
 # Settings whose value may be an object, or its name.
@@ -53,7 +53,8 @@ def task_of(task: object) -> tuple[tasks.Task, str]:
     found = own_code.load("task", text) if text else task
     if not isinstance(found, tasks.Task):
         known = f"one of {sorted(tasks.TASKS)} or my_module:TASK, a tasks.Task"
-        raise ValueError(f"task must be {known}. Received: task={task!r}")
+        hint = checks.did_you_mean(task, tasks.TASKS) if isinstance(task, str) else ""
+        raise ValueError(f"task must be {known}. Received: task={task!r}{hint}")
     if found.name == NAME:  # made of clients (`create_task`)
         return found, NAME
     code = [getattr(found, name) for name in ("loss", "metrics", "preprocess", "augment")]

@@ -173,7 +173,9 @@ def train(prepared: Prepared) -> None:
     say(f"{task} with {prepared.experiment.algo}; data {data}; results in {prepared.folder}")
     for line in components.tier_lines(prepared.experiment, prepared.model, prepared.accounts):
         say(line)
-    with prepared.execution.installed(), _own_folders(prepared) as experiment:
+    with prepared.execution.installed() as context, _own_folders(prepared) as experiment:
+        if isinstance(context, runtime.HasStatus):
+            say(context.status())
         _train(prepared, experiment)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from tff_partial import tiers
-from tff_partial.report import cells, comparison
+from tff_partial.report import cells, comparison, sweeps
 from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row
@@ -63,12 +63,17 @@ def _similarity_lines(row: Row) -> list[Line]:
 
 def costs(section: Section) -> Table:
     """Return the accuracies and, if there is a target, what it took to reach it."""
-    is_recipe = bool(section.results.recipe)
+    is_recipe, best = bool(section.results.recipe), sweeps.best(section)
     names = [] if is_recipe else cells.varied(section)
     runs = [run for row in section.rows for run in row.runs]
     has_target = any(run.target for run in runs)
     has_late = any("clients_late" in run.rows[0] for run in runs if run.rows)
-    heads = ["row", *names, "final accuracy, %", "best accuracy, %"]
+    heads = [
+        "setting" if sweeps.is_sweep(section) else "row",
+        *names,
+        "final accuracy, %",
+        "best accuracy, %",
+    ]
     if has_target:
         heads += ["target, %", "rounds to target", "simulated s to target", "MB to target"]
     heads += [*(["late clients a round"] if has_late else []), "rounds", "seeds"]
@@ -77,7 +82,9 @@ def costs(section: Section) -> Table:
         line = cells.varied_cells(row, names)
         for name in ("final_test_accuracy", "best_test_accuracy"):
             spread = row.spread_of(name)
-            line.append(Cell(cells.with_spread(spread, cells.percent, cells.PERCENT)))
+            is_best = row is best and name == section.results.metric.name
+            shown = cells.with_spread(spread, cells.percent, cells.PERCENT)
+            line.append(Cell(shown, "better" if is_best else ""))
         line += _to_target(row) if has_target else []
         line += [Cell(_mean_column(row, "clients_late"))] if has_late else []
         head = row.label if is_recipe else row.short or row.label
