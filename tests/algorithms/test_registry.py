@@ -54,7 +54,12 @@ BAD = {
     "partial_averaging": [{"partition": "row"}, {"design": 3}, {"rounds_active": -1}],
     "periodic_averaging": [{"design": 0}, {"weighting": "none"}],
     "vrl_sgd": [{"rounds_active": -2}],
-    "feddse": [{"temperature": -1.0}, {"inference_examples": -1}, {"tiers": ("7",)}],
+    "feddse": [
+        {"temperature": -1.0},
+        {"mask": "inputs"},
+        {"inference_examples": -1},
+        {"tiers": ("7",)},
+    ],
     "heterofl": [{"tiers": ("2/1",)}, {"weighting": "none"}],
     "fedrolex": [{"tiers": ("1/0",)}],
     "feddropout": [{"layers": "conv"}, {"keep_rates": "0.5"}, {"keep_rates": "hidden:2.0"}],

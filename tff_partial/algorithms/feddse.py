@@ -15,11 +15,15 @@ With `distill` > 0 the server then distils the ensemble of the clients' sub-mode
 (FedDF, section 7.6; processes.distillation). Static batch normalisation and the scaler are the
 paper's; masked logits and clipping are those of HeteroFL's code, whose set-up the paper follows.
 
-Differences from the paper: its mask M is on the outputs of a layer only, M_{l,i,j} = 0 if neuron i
-of layer l is pruned, so that a kept neuron keeps its weights from pruned neurons of the layer
-before. They see no input and do not learn, but count in the mean, with an update of zero. Here the
-small model is sliced on both sides: such weights are not the client's, and their mean is over the
-clients that keep both neurons. Layers whose outputs are added share their neurons, and their score
+The paper's mask M is on the outputs of a layer only, M_{l,i,j} = 0 if neuron i of layer l is
+pruned, and so is the upload of its table 7. A kept neuron then keeps its weights from pruned
+neurons of the layer before. They see no input and do not learn (but decay, if weights do), and
+count in the mean. That is `mask` = outputs. By default (`both`) the small model is sliced on both
+sides: such weights are not the client's, and their mean is over the clients that keep both neurons.
+It is smaller by far, and trained at its size; with the mask on outputs a model of full size is
+trained here, with zeros, and its cost is that of what is held.
+
+Differences from the paper: layers whose outputs are added share their neurons, and their score
 is the mean over their activations. Left open there: the score of a channel of a convolution is its
 mean over positions as well.
 """
@@ -31,14 +35,16 @@ from typing import Callable, Optional
 
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm, Defaults
+from tff_partial.core import checks
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array, LearningProcess, Tensor
 from tff_partial.processes import distillation, submodel
+from tff_partial.submodels import narrowing, selection
 from tff_partial.submodels import scores as activations
-from tff_partial.submodels import selection
 from tff_partial.submodels.groups import Channels
 from tff_partial.tiers import Tier
 
+MASKS = ("both", "outputs")
 _BATCH = 100  # examples at a time in the inference pass
 
 
@@ -49,6 +55,8 @@ class Params(submodel.HeteroParams):
     Attributes:
       temperature: T of the sampling of neurons; 0 takes the most active ones.
       inference_examples: Number of local examples that are looked at; 0: all.
+      mask: A client holds weights between kept neurons (`both` sides), or all weights into kept
+        neurons (`outputs`).
       distill: Number of unlabelled examples that the server distils with; 0: it does not.
       distill_steps: Steps of the distillation after every round.
       distill_learning_rate: Learning rate of the distillation's Adam.
@@ -57,6 +65,7 @@ class Params(submodel.HeteroParams):
 
     temperature: float = 0.0
     inference_examples: int = 0
+    mask: str = "both"
     distill: int = 0
     distill_steps: int = 50
     distill_learning_rate: float = 1e-3
@@ -72,6 +81,11 @@ class Params(submodel.HeteroParams):
         for name in ("distill_steps", "distill_learning_rate"):
             if (value := getattr(self, name)) <= 0:
                 raise ValueError(f"{name} must be positive. Received: {name}={value}")
+        checks.one_of("mask", self.mask, MASKS)
+
+    def submodel(self, model: ModelSpec, tier: Tier) -> submodel.Submodel:
+        small = super().submodel(model, tier)
+        return submodel.masked(model, small, self.scaler) if self.mask == "outputs" else small
 
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:
@@ -90,7 +104,10 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
 
         return rule
 
-    return submodel.build(model, params, create_rule, distill=_distillation(params))
+    outputs_only = params.mask == "outputs"
+    return submodel.build(
+        model, params, create_rule, distill=_distillation(params), outputs_only=outputs_only
+    )
 
 
 def _distillation(params: Params) -> Optional[distillation.Distillation]:
@@ -104,7 +121,10 @@ def _distillation(params: Params) -> Optional[distillation.Distillation]:
 
 def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
     """Return a client's cost of a round: it receives the whole model and runs it once."""
-    trained = submodel.cost(model, params, tier)
+    small = params.submodel(model, tier)
+    outputs_only = params.mask == "outputs"
+    held = narrowing.create_padded(model, small.sizes) if outputs_only else small.spec
+    trained = costs.narrow(model, held, params.local.batch_size)
     whole = costs.whole(model, params.local.batch_size)
     looks = 0 if trained.parameters == whole.parameters else whole.forward
     return dataclasses.replace(trained, bytes_down=whole.bytes_down, record=looks)
