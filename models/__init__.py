@@ -64,6 +64,13 @@ ARCHITECTURES: Mapping[str, Architecture] = {
             capacity_batch=32,
         ),
         Architecture("resnet18", "resnet:create_resnet18", normalized=True),
+        Architecture(
+            "resnet18_imagenet",
+            "resnet:create_resnet18_imagenet",
+            input_shape=(224, 224, 3),
+            num_classes=1000,
+            normalized=True,
+        ),
         Architecture("preact_resnet18", "resnet:create_preact_resnet18", normalized=True),
         Architecture(
             "wide_resnet28_10",

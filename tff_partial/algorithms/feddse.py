@@ -23,6 +23,11 @@ sides: such weights are not the client's, and their mean is over the clients tha
 It is smaller by far, and trained at its size; with the mask on outputs a model of full size is
 trained here, with zeros, and its cost is that of what is held.
 
+With `inference_data` = generated the server chooses, without the client's data (appendix A.3): it
+trains a generator against w_t, lets it make examples of the client's labels, whose shares the
+client tells, and sends the sub-model (submodels.pseudo_data). The paper gives no details and no
+results of this.
+
 Differences from the paper: layers whose outputs are added share their neurons, and their score
 is the mean over their activations. Left open there: the score of a channel of a convolution is its
 mean over positions as well.
@@ -36,16 +41,18 @@ from typing import Callable, Optional
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import checks
-from tff_partial.core.model import ModelSpec
-from tff_partial.core.types import Array, LearningProcess, Tensor
+from tff_partial.core.model import Model, ModelSpec
+from tff_partial.core.types import Array, LearningProcess, Record, Tensor
 from tff_partial.processes import distillation, submodel
-from tff_partial.submodels import narrowing, selection
+from tff_partial.submodels import narrowing, pseudo_data, selection
 from tff_partial.submodels import scores as activations
 from tff_partial.submodels.groups import Channels
 from tff_partial.tiers import Tier
 
 MASKS = ("both", "outputs")
+INFERENCE_DATA = ("local", "generated")
 _BATCH = 100  # examples at a time in the inference pass
+_GENERATED = 256  # pseudo examples of a client, where their number is not given
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +62,8 @@ class Params(submodel.HeteroParams):
     Attributes:
       temperature: T of the sampling of neurons; 0 takes the most active ones.
       inference_examples: Number of local examples that are looked at; 0: all.
+      inference_data: Activations are those of the client's `local` data, or of data that the
+        server has `generated` for the client's labels.
       mask: A client holds weights between kept neurons (`both` sides), or all weights into kept
         neurons (`outputs`).
       distill: Number of unlabelled examples that the server distils with; 0: it does not.
@@ -65,6 +74,7 @@ class Params(submodel.HeteroParams):
 
     temperature: float = 0.0
     inference_examples: int = 0
+    inference_data: str = "local"
     mask: str = "both"
     distill: int = 0
     distill_steps: int = 50
@@ -75,13 +85,14 @@ class Params(submodel.HeteroParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("temperature", "inference_examples", "distill"):
+        for name in ("temperature", "inference_examples"):
             if (value := getattr(self, name)) < 0:
                 raise ValueError(f"{name} must not be negative. Received: {name}={value}")
-        for name in ("distill_steps", "distill_learning_rate"):
-            if (value := getattr(self, name)) <= 0:
-                raise ValueError(f"{name} must be positive. Received: {name}={value}")
+        distillation.check(
+            self.distill, self.distill_steps, self.distill_learning_rate, prefix="distill_"
+        )
         checks.one_of("mask", self.mask, MASKS)
+        checks.one_of("inference_data", self.inference_data, INFERENCE_DATA)
 
     def submodel(self, model: ModelSpec, tier: Tier) -> submodel.Submodel:
         small = super().submodel(model, tier)
@@ -93,38 +104,47 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
 
     def create_rule(channels: Channels) -> selection.Rule:
         whole = model.instantiate(initial=False)
-        score = activations.build_scores(whole, channels, params.inference_examples, _BATCH)
+        scores = _build_scores(whole, channels, params)
 
         def rule(request: selection.Request) -> list[Tensor]:
             if all(k == g.size for k, g in zip(request.sizes, channels.groups)):
                 return selection.ordered(channels)(request)  # there is nothing to choose
             whole.assign(request.weights)
-            scores = score(request.record["x"], request.record["seed"])
-            return selection.sampled(scores, request, params.temperature)
+            return selection.sampled(scores(request.record), request, params.temperature)
 
         return rule
 
-    outputs_only = params.mask == "outputs"
-    return submodel.build(
-        model, params, create_rule, distill=_distillation(params), outputs_only=outputs_only
+    distill = distillation.create(
+        params.server_examples, params.distill, params.distill_steps, params.distill_learning_rate
     )
+    outputs_only = params.mask == "outputs"
+    return submodel.build(model, params, create_rule, distill=distill, outputs_only=outputs_only)
 
 
-def _distillation(params: Params) -> Optional[distillation.Distillation]:
-    if not params.distill:
-        return None
-    if params.server_examples is None:
-        raise ValueError(f"server_examples must be given. Received: distill={params.distill}")
-    examples = params.server_examples(params.distill)
-    return distillation.Distillation(examples, params.distill_steps, params.distill_learning_rate)
+def _build_scores(
+    whole: Model, channels: Channels, params: Params
+) -> Callable[[Record], list[Tensor]]:
+    """Return a function of a client's record: the score of each channel of each group."""
+    if params.inference_data == "local":
+        score = activations.build_scores(whole, channels, params.inference_examples, _BATCH)
+        return lambda record: score(record["x"], record["seed"])
+    examples = params.inference_examples or _GENERATED
+    generate = pseudo_data.build(whole, channels.classes, examples)
+    score = activations.build_scores(whole, channels, 0, _BATCH, lambda x: x)
+    return lambda record: score(generate(record["y"], record["seed"]), record["seed"])
 
 
 def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
-    """Return a client's cost of a round: it receives the whole model and runs it once."""
+    """Return a client's cost of a round: it receives the whole model and runs it once.
+
+    Unless the server has chosen: then it receives what it trains.
+    """
     small = params.submodel(model, tier)
     outputs_only = params.mask == "outputs"
     held = narrowing.create_padded(model, small.sizes) if outputs_only else small.spec
     trained = costs.narrow(model, held, params.local.batch_size)
+    if params.inference_data == "generated":
+        return trained
     whole = costs.whole(model, params.local.batch_size)
     looks = 0 if trained.parameters == whole.parameters else whole.forward
     return dataclasses.replace(trained, bytes_down=whole.bytes_down, record=looks)

@@ -152,6 +152,8 @@ def create(options: Options) -> Plan:
     checks.check_recipe(recipe)
     checks.check_given(recipe, options.given)
     rows = catalog.select(recipe, options.only)
+    if recipe.of:  # a figure that is drawn from the runs of a table
+        recipe = catalog.load(catalog.beside(options.recipe, recipe.of))
     is_exact = recipe.kind == "exact"
     if options.reduced and not all(row.reduced for row in rows):
         raise ValueError(f"reduced must be of a recipe that has it. Received: {recipe.name}")
