@@ -97,6 +97,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         Architecture("fedpmt_fcnn", "mlp:create_fedpmt_fcnn", inputs=_FLAT, input_shape=_GRAY),
         Architecture("mlp_200", "mlp:create_mlp_200", inputs=_FLAT, input_shape=_GRAY),
         Architecture("mlp_100", "mlp:create_mlp_100", inputs=_FLAT, input_shape=_GRAY),
+        Architecture("mlp_50_24", "mlp:create_mlp_50_24", inputs=_FLAT, input_shape=_GRAY),
         Architecture("softmax", "mlp:create_softmax", inputs=_FLAT, input_shape=_GRAY),
         Architecture(
             "bilstm",

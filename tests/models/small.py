@@ -13,6 +13,7 @@ SHAPES = {
     "fedpmt_fcnn": GRAY,
     "mlp_200": GRAY,
     "mlp_100": GRAY,
+    "mlp_50_24": GRAY,
     "bilstm": (8,),
 }
 # These are too large for a quick test at half width.

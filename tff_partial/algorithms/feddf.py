@@ -12,10 +12,10 @@ federated learning over resource-constrained devices, 2024. With U the server's 
             w <- Adam step of KL(softmax(mean over k of f(w_k, d)), softmax(f(w, d)))
         w_{t+1} <- w
 
-By default every client trains the whole model. With tiers, which are rates, a client trains the
-first ceil(r_k m) of the m channels of every group, as in HeteroFL: each element of the mean is then
-over the clients that hold it, and all sub-models are in the ensemble. HeteroFL's scaler and its
-masks of absent classes are off by default.
+A strong client trains the whole model. Tiers are rates: another client trains the first ceil(r_k m)
+of the m channels of every group, as in HeteroFL. Each element of the mean is then over the clients
+that hold it, and all sub-models are in the ensemble. HeteroFL's scaler and its masks of absent
+classes are off by default.
 
 Differences from the paper: its clients of different kinds have models of their own architectures,
 one server model for each; here they are sub-models of one. U are examples of all clients alike,
@@ -33,7 +33,6 @@ from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array, LearningProcess
 from tff_partial.processes import distillation, submodel
 from tff_partial.submodels import selection
-from tff_partial.tiers import Tier, as_tiers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +46,6 @@ class Params(submodel.HeteroParams):
       server_examples: Number -> that many unlabelled examples, as clients hold theirs.
     """
 
-    tiers: tuple[Tier, ...] = as_tiers(("1",), are_rates=True)
     weighting: str = "examples"
     scaler: bool = False
     masked_logits: bool = False

@@ -20,6 +20,7 @@ COMMANDS = {
     "plots": "Draw the curves of several runs beside each other.",
     "costs": "Print what training a model costs a client, beside the papers' tables.",
     "similarity": "Measure how similar clients' local models become.",
+    "activations": "Measure which neurons clients activate.",
     "worker": "Run a TFF worker on this host, for --runtime=remote.",
 }
 

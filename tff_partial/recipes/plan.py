@@ -22,6 +22,7 @@ from tff_partial.recipes import document as recipe_document
 from tff_partial.recipes import scale as recipe_scale
 from tff_partial.recipes.schema import Recipe, Row
 from tff_partial.results.schema import RecipeResults
+from tff_partial.similarity import neurons
 from tff_partial.similarity.schemes import FIGURES
 
 FOLDER = "results/recipes"
@@ -91,6 +92,11 @@ class Run:
     @property
     def rounds(self) -> int:
         return self.experiment.settings.rounds
+
+    @property
+    def result(self) -> str:
+        """The file that an analysis writes last; empty for other runs."""
+        return checks.RESULTS.get(self.arguments[1], "")
 
     @property
     def schemes(self) -> tuple[str, ...]:
@@ -195,8 +201,9 @@ def _plan_row(recipe: Recipe, row: Row, options: Options) -> PlannedRow:
     if not is_embedded and task is paper.task:
         settings |= {"preset": "paper", "paper": row.settings["paper"]}
         base = task.papers[row.settings["paper"]]
-    if recipe.kind == "analysis":  # whose own presets have other numbers of them
-        settings |= {"clients": scaled.clients, "rounds": scaled.rounds}
+    if recipe.kind == "analysis":  # its own presets have others of these
+        own = ("clients", "rounds") if checks.ANALYSES[recipe.source] else neurons.CHOSEN
+        settings |= {name: getattr(scaled, name) for name in own}
     settings |= _differences(scaled, base) | _others(row.settings, paper.algo)
     settings |= _others(changes, paper.algo)
     experiment = config.create(is_real=not is_embedded, **settings)

@@ -19,6 +19,7 @@ from tff_partial.report.html_tables import MARK, marked, text
 from tff_partial.report.ledger import Finding
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row
+from tff_partial.results import neurons, pictures
 
 ASSETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "assets")
 # Where a figure has more curves than the first of these, only some are shown at first.
@@ -122,6 +123,7 @@ def _section(
             f'<p class="judged">{text(verdict)}</p>' if verdict else "",
             f'<p class="facts">{marked(" ".join(section.facts))}</p>',
             first,
+            _pictures(section),
             _figure(index, figure, section, drawings),
             *others,
             *remarks,
@@ -129,6 +131,20 @@ def _section(
             _commands(section),
             "</section>",
         ]
+    )
+
+
+def _pictures(section: Section) -> str:
+    """Return the pictures of the first row whose clients' neurons were measured."""
+    measured = [run for row in section.rows for run in row.finished if run.activations]
+    if not measured:
+        return ""
+    drawn = neurons.draw(measured[0].activations, measured[0].examples)
+    return "".join(
+        f"<figure><figcaption>{text(each.caption)}</figcaption>"
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{text(each.caption)}">'
+        f"{pictures.svg(each)}</div></figure>"
+        for each in drawn.values()
     )
 
 
