@@ -7,6 +7,8 @@ from typing import Callable, Optional
 
 import numpy as np
 
+from tff_partial.core import checks
+
 from . import id_files
 from . import partition as partition_lib
 from .task import Arrays, Task
@@ -89,8 +91,7 @@ def load(
       DataError: when real data cannot be read or downloaded.
       ValueError: for a partition that does not fit.
     """
-    if data not in DATA_KINDS:
-        raise ValueError(f"data must be one of {', '.join(DATA_KINDS)}. Received: data={data}")
+    checks.one_of("data", data, DATA_KINDS)
     partition = task.demo.partition if partition is None else partition
     clients = task.demo.clients if clients is None else clients
     if task.generate is not None:

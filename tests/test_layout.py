@@ -6,8 +6,10 @@ ROOT = pathlib.Path(__file__).parent.parent
 # A few lines that start a command of `cli`.
 SHIMS = {
     "test_activations.py",
+    "test_check_gpu.py",
     "test_claims.py",
     "test_compare.py",
+    "test_ls.py",
     "test_plots.py",
     "runtime/test_worker.py",
 }

@@ -7,6 +7,7 @@
 | name | what it is |
 |---|---|
 | `run` | A whole run, as `run_experiment.py` does it: settings in, results out. |
+| `sweep` | Runs over several values of settings, with the best of them. |
 | `simulate` | The rounds of a process on arrays of your own. |
 | `Model`, `ModelSpec` | A model: how a Keras Sequential of blocks is made, its input and loss. |
 | `LocalTraining` | How a client trains. |
@@ -24,10 +25,13 @@ import os
 # TensorFlow uses oneDNN of its own accord only on some Intel processors; on others its
 # convolutions are about half as fast without. Read when TensorFlow is imported.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+# Its C++ code logs its start-up at length, and Grappler what it does. Errors are exceptions.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 __version__ = "0.1.0"
 _PLACES = {
     "run": "experiments.run:run",
+    "sweep": "recipes.sweep:sweep",
     "simulate": "experiments.simulation:simulate",
     "Model": "core.model:ModelSpec",
     "ModelSpec": "core.model:ModelSpec",

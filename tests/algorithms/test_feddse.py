@@ -9,6 +9,7 @@ from tests.algorithms import submodel_rounds
 from tests.submodels.nets import NETS, client_data
 from tff_partial import costs, tiers
 from tff_partial.algorithms import feddse
+from tff_partial.processes import submodel
 
 
 class TestRounds(submodel_rounds.Rounds):
@@ -35,7 +36,7 @@ def test_costs_of_masks_and_of_a_choice_at_the_server():
     spec, half = NETS["conv"][1], tiers.create("1/2")
 
     def cost(**params):
-        return feddse.cost(spec, feddse.Params(local=submodel_rounds.LOCAL, **params), half)
+        return submodel.cost(spec, feddse.Params(local=submodel_rounds.LOCAL, **params), half)
 
     both, outputs, chosen = cost(), cost(mask="outputs"), cost(inference_data="generated")
     whole = costs.whole(spec, submodel_rounds.LOCAL.batch_size)

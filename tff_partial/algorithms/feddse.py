@@ -47,7 +47,6 @@ from tff_partial.processes import distillation, submodel
 from tff_partial.submodels import narrowing, pseudo_data, selection
 from tff_partial.submodels import scores as activations
 from tff_partial.submodels.groups import Channels
-from tff_partial.tiers import Tier
 
 MASKS = ("both", "outputs")
 INFERENCE_DATA = ("local", "generated")
@@ -94,9 +93,23 @@ class Params(submodel.HeteroParams):
         checks.one_of("mask", self.mask, MASKS)
         checks.one_of("inference_data", self.inference_data, INFERENCE_DATA)
 
-    def submodel(self, model: ModelSpec, tier: Tier) -> submodel.Submodel:
-        small = super().submodel(model, tier)
+    def at_rate(self, model: ModelSpec, rate: float) -> submodel.Submodel:
+        small = super().at_rate(model, rate)
         return submodel.masked(model, small, self.scaler) if self.mask == "outputs" else small
+
+    def cost_at(self, model: ModelSpec, rate: float) -> costs.ClientCost:
+        """Return a client's cost of a round: it receives the whole model and runs it once.
+
+        Unless the server has chosen: then it receives what it trains.
+        """
+        small, batch = self.at_rate(model, rate), self.local.batch_size
+        outputs_only = self.mask == "outputs"
+        held = narrowing.create_padded(model, small.sizes) if outputs_only else small.spec
+        trained, whole = costs.narrow(model, held, batch), costs.whole(model, batch)
+        if self.inference_data == "generated":
+            return trained
+        looks = 0 if trained.parameters == whole.parameters else whole.forward
+        return dataclasses.replace(trained, bytes_down=whole.bytes_down, record=looks)
 
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:
@@ -134,29 +147,13 @@ def _build_scores(
     return lambda record: score(generate(record["y"], record["seed"]), record["seed"])
 
 
-def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
-    """Return a client's cost of a round: it receives the whole model and runs it once.
-
-    Unless the server has chosen: then it receives what it trains.
-    """
-    small = params.submodel(model, tier)
-    outputs_only = params.mask == "outputs"
-    held = narrowing.create_padded(model, small.sizes) if outputs_only else small.spec
-    trained = costs.narrow(model, held, params.local.batch_size)
-    if params.inference_data == "generated":
-        return trained
-    whole = costs.whole(model, params.local.batch_size)
-    looks = 0 if trained.parameters == whole.parameters else whole.forward
-    return dataclasses.replace(trained, bytes_down=whole.bytes_down, record=looks)
-
-
 ALGORITHM = Algorithm(
     name="feddse",
     title="clients train the neurons that their data activate",
     paper="feddse",
     params=Params,
     build=build,
-    cost=cost,
+    cost=submodel.cost,
     needs=("tiers", "server_examples"),
     tiers_are_rates=True,
     defaults=Defaults(clip_norm=1.0, normalization="static"),

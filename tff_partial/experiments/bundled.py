@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
+from tff_partial.core import checks
 from tff_partial.core.model import Cut, ModelSpec
 
 _FOLDER = pathlib.Path(__file__).resolve().parents[2]
@@ -35,6 +36,12 @@ else:
     models, tasks = _import("models"), _import("tasks")
 
 
+def architecture_of(name: str) -> models.Architecture:
+    """Return the declaration of a model; raise a ValueError if there is none of this name."""
+    checks.one_of("model", name, sorted(models.ARCHITECTURES))
+    return models.architecture_of(name)
+
+
 def create_model(
     name: str,
     input_shape: tuple[int, ...],
@@ -49,7 +56,7 @@ def create_model(
     `input_dtype` is the type of an example as clients hold it, by default that of the model's
     inputs; `options` are further arguments of `ModelSpec`.
     """
-    architecture = models.architecture_of(name)
+    architecture = architecture_of(name)
     return ModelSpec(
         lambda: models.create(name, input_shape, num_classes, width, normalization),
         input_shape,
@@ -65,7 +72,7 @@ def check_model_fits(name: str, data: tasks.Inputs) -> None:
     """Raise a ValueError if there is no such model, or it does not take the data's examples."""
     is_token = np.issubdtype(data.x_dtype, np.signedinteger)
     kind = "token" if is_token else "image" if len(data.input_shape) == 3 else "feature"
-    if kind not in models.architecture_of(name).inputs:
+    if kind not in architecture_of(name).inputs:
         raise ValueError(
             f"model must take {kind} inputs of shape {tuple(data.input_shape)}. "
             f"Received: model={name!r}"

@@ -12,11 +12,11 @@ import numpy as np
 from tff_partial import tiers
 from tff_partial.algorithms import registry
 from tff_partial.algorithms.declaration import Algorithm, Defaults
-from tff_partial.core import local_training, schedules
+from tff_partial.core import checks, local_training, schedules
 from tff_partial.core.fields import Value
 from tff_partial.core.types import Array
 from tff_partial.costs.rounds import Devices, parse_speeds
-from tff_partial.experiments import flags
+from tff_partial.experiments import bundled, flags
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.experiments.participation import ClientArrays, TierFn
 
@@ -145,7 +145,7 @@ def _changed(
 
 def _normalization(model: str, algorithm: Algorithm[Any], given: Optional[str]) -> Optional[str]:
     """Return the kind of normalisation; None for that of the architecture."""
-    architecture = models.architecture_of(model)
+    architecture = bundled.architecture_of(model)
     if given is None:
         return algorithm.defaults.normalization if architecture.normalized else None
     if not architecture.normalized:
@@ -154,6 +154,7 @@ def _normalization(model: str, algorithm: Algorithm[Any], given: Optional[str]) 
             f"normalization must be given for one of {sorted(normalized)}. "
             f"Received: model={model!r}, normalization={given!r}"
         )
+    checks.one_of("normalization", given, models.NORMALIZATIONS)
     return given
 
 
@@ -209,7 +210,7 @@ def _tier_changes(
     if not has_tiers or drawn:
         return {"tiers": given, "capacities": drawn}
     clients = changes.get("clients", base.clients)
-    scaled = tiers.scale(tiers.parse(base.tiers or TIERS), clients)
+    scaled = tiers.scale(tiers.parse(base.tiers or TIERS, clients=base.clients), clients)
     return {"tiers": changes.get("tiers", scaled), "capacities": ""}
 
 
@@ -258,7 +259,8 @@ def tiers_of(experiment: Experiment) -> tuple[tiers.Tier, ...]:
     if settings.capacities:
         return tuple(tiers.parse_drawn(settings.capacities))
     are_rates = experiment.algorithm.tiers_are_rates
-    return tiers.parse(settings.tiers or f"strong:{settings.clients}", are_rates)
+    text = settings.tiers or f"strong:{settings.clients}"
+    return tiers.parse(text, are_rates, settings.clients)
 
 
 def tier_of(experiment: Experiment) -> TierFn:
@@ -283,5 +285,6 @@ def participants(experiment: Experiment) -> Optional[Array]:
 
 def _choose(kind: str, name: str, known: Mapping[str, Any]) -> Any:
     if name not in known:
-        raise ValueError(f"{kind} must be one of {sorted(known)}. Received: {kind}={name!r}")
+        received = f"Received: {kind}={name!r}{checks.did_you_mean(name, known)}"
+        raise ValueError(f"{kind} must be one of {sorted(known)}. {received}")
     return known[name]

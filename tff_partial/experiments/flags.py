@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tff_partial.algorithms import registry
+from tff_partial.core import checks
 from tff_partial.core.fields import Field, fields_of
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.experiments.execution import Execution
@@ -85,7 +86,8 @@ def check(given: Mapping[str, object], known: Mapping[str, Field]) -> dict[str, 
     """
     unknown = sorted({*given} - {*known})
     if unknown:
-        raise ValueError(f"settings must be flags of run_experiment.py. Received: {unknown}")
+        meant = checks.did_you_mean(unknown[0], (*DECIDING, *EXECUTING))
+        raise ValueError(f"settings must be flags of run_experiment.py. Received: {unknown}{meant}")
     return {
         name: field.default if given.get(name) is None else field.check(given[name])
         for name, field in known.items()

@@ -36,7 +36,6 @@ Timed = dict[tuple[object, ...], tuple[ModelSpec, float]]
 
 def table(plan: recipe_plan.Plan) -> str:
     """Return a line for each run, with its minutes."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     runtime.configure("in_process")
     lines = [("run", "algorithm", "rounds", "clients", "data", "minutes")]
     total = 0.0

@@ -5,7 +5,6 @@ A recipe of kind `exact` names a function of `TABLES`, which returns ours for ev
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Callable, NamedTuple, Optional
 
@@ -93,7 +92,7 @@ def feddse_table7() -> dict[str, Ours]:
 
     The third is masked on the `outputs` of layers, or on `both` sides.
     """
-    model, batch, third = _create("resnet18_imagenet"), 8, tiers.create("1/3")
+    model, batch, third = _create("resnet18_imagenet"), 8, 1 / 3
     small = submodel.create_submodel(model, third)
     clients = {
         "fedavg": costs.whole(model, batch),
@@ -108,7 +107,7 @@ def feddse_table7() -> dict[str, Ours]:
             "communication": _BYTES * cost.parameters / _MEBI,
         }
         found |= {f"{method}-{name}": Ours(v, f"{v:.2f}") for name, v in amounts.items()}
-    sent = _BYTES * _made(model, third.rate) / _MEBI
+    sent = _BYTES * _made(model, third) / _MEBI
     rounded = found["outputs-communication"].text
     text = f"{sent:.2f} ({rounded} with whole channels, rounded up)"
     return {**found, "outputs-communication": Ours(sent, text)}
@@ -198,7 +197,6 @@ def show(plan: Plan, write: bool = True) -> str:
     recipe = plan.recipe
     if recipe.source not in TABLES:
         raise ValueError(f"source must be one of {sorted(TABLES)}. Received: {recipe.source!r}")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     ours = TABLES[recipe.source]()
     unknown = sorted({row.id for row in plan.rows} - set(ours))
     if unknown:

@@ -14,7 +14,7 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from tff_partial.report import commands, curves, html_tables, ledger, page_ledger, tables
+from tff_partial.report import commands, curves, html_tables, ledger, page_ledger, sweeps, tables
 from tff_partial.report.html_tables import MARK, marked, text
 from tff_partial.report.ledger import Finding
 from tff_partial.report.recipes import Section
@@ -46,7 +46,13 @@ def render(
     figures = [curves.figure(section) for section in sections]
     drawn = [(drawings or {}).get(each.results.recipe, ()) for each in sections]
     parts = [
-        _section(i, each, figure, of_paper, ledger.verdict_of(findings, each.results.recipe))
+        _section(
+            i,
+            each,
+            figure,
+            of_paper,
+            sweeps.verdict(each) or ledger.verdict_of(findings, each.results.recipe),
+        )
         for i, (each, figure, of_paper) in enumerate(zip(sections, figures, drawn))
     ]
     # A recipe that was run twice is shown at its first part.
