@@ -44,6 +44,7 @@ EXCEPTIONS = {
     "tff_partial/claims.py": {"cli"},
     "tff_partial/check_gpu.py": {"cli"},
     "tff_partial/compare.py": {"cli"},
+    "tff_partial/ls.py": {"cli"},
     "tff_partial/plots.py": {"cli"},
     "tff_partial/costs/__main__.py": {"cli"},
     "tff_partial/report/__main__.py": {"cli"},

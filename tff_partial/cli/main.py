@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tff_partial.cli import command_line
+from tff_partial.core import checks
 
 COMMANDS = {
     "run": "Train a model, or run a recipe: a table of a paper.",
+    "ls": "List runs with their state, rounds and accuracy.",
     "report": "Write results as one page, or as Markdown.",
     "claims": "Print what our runs say about the papers' claims.",
     "compare": "Print the rounds that runs took to reach given accuracies.",
@@ -45,7 +47,8 @@ def _explain(arguments: Sequence[str]) -> int:
     (command,) = arguments
     if command not in ("-h", "--help"):
         known = ", ".join(COMMANDS)
-        return command_line.fail(f"command must be one of {known}. Received: {command!r}", code=2)
+        received = f"Received: {command!r}{checks.did_you_mean(command, COMMANDS)}"
+        return command_line.fail(f"command must be one of {known}. {received}", code=2)
     lines = [f"  {name:<12}{text}" for name, text in COMMANDS.items()]
     print(_USAGE.format(commands="\n".join(lines)))
     return 0

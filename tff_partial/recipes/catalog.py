@@ -12,6 +12,7 @@ import pathlib
 import re
 import types
 
+from tff_partial.core import checks
 from tff_partial.recipes import schema
 from tff_partial.recipes.schema import Recipe, Row
 
@@ -47,6 +48,7 @@ def load(name: str) -> Recipe:
     if not (is_path or re.fullmatch(r"\w+/[\w.-]+", name)) or not os.path.isfile(path):
         raise ValueError(
             f"recipe must be one of {', '.join(names())} or a file. Received: recipe={name!r}"
+            f"{checks.did_you_mean(name, names())}"
         )
     return _read(path, os.stat(path).st_mtime_ns)
 
@@ -88,7 +90,10 @@ def select(recipe: Recipe, only: str) -> tuple[Row, ...]:
     for word in words:
         ids = {row.id for row in recipe.rows if f"-{word}-" in f"-{row.id}-"}
         if not ids:
-            known = ", ".join(row.id for row in recipe.rows)
-            raise ValueError(f"only must name rows of {known}. Received: only={word}")
+            known = [row.id for row in recipe.rows]
+            meant = checks.did_you_mean(word, known)
+            raise ValueError(
+                f"only must name rows of {', '.join(known)}. Received: only={word}{meant}"
+            )
         chosen |= ids
     return tuple(row for row in recipe.rows if not words or row.id in chosen)

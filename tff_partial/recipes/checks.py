@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
-from tff_partial.core.fields import Value
 from tff_partial.experiments import flags
 from tff_partial.recipes.schema import Recipe
 from tff_partial.similarity import study
@@ -78,7 +77,7 @@ def check_given(recipe: Recipe, given: Collection[str]) -> None:
         )
 
 
-def check_hyperparameters(given: Mapping[str, Value], algorithms: Collection[str]) -> None:
+def check_hyperparameters(given: Collection[str], algorithms: Collection[str]) -> None:
     """Refuse hyperparameters of algorithms that no row has."""
     useless = [f"--{n}" for n in given if flags.OWNERS.get(n, n) not in (n, *algorithms)]
     if useless:

@@ -5,7 +5,6 @@ A recipe of kind `exact` names a function of `TABLES`, which returns ours for ev
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Callable, NamedTuple, Optional
 
@@ -88,7 +87,7 @@ def step_operations(model: ModelSpec, batch_size: int, count: int) -> list[int]:
 def feddse_table7() -> dict[str, Ours]:
     """Return memory, computation and communication of a whole model and of a third of it."""
     model, batch = _create("preact_resnet18"), 8
-    small = submodel.create_submodel(model, tiers.create("1/3"))
+    small = submodel.create_submodel(model, 1 / 3)
     clients = {
         "fedavg": costs.whole(model, batch),
         "feddse": costs.narrow(model, small.spec, batch),
@@ -179,7 +178,6 @@ def show(plan: Plan, write: bool = True) -> str:
     recipe = plan.recipe
     if recipe.source not in TABLES:
         raise ValueError(f"source must be one of {sorted(TABLES)}. Received: {recipe.source!r}")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     ours = TABLES[recipe.source]()
     unknown = sorted({row.id for row in plan.rows} - set(ours))
     if unknown:

@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Optional
 
+from tff_partial.core import checks as core_checks
 from tff_partial.core.fields import Value
 from tff_partial.experiments import bundled, config, flags
 from tff_partial.experiments.bundled import tasks
@@ -167,7 +168,7 @@ def create(options: Options) -> Plan:
         )
     figure = checks.ANALYSES.get(recipe.source) if recipe.kind == "analysis" else None
     runs = [
-        _run(row, seed, folder, figure)
+        run_of(row, seed, folder, figure)
         for seed in range(first, first + options.seeds)
         for row in planned
     ]
@@ -257,16 +258,14 @@ def _others(settings: Mapping[str, Any], algo: str) -> Settings:
 
 
 def _task(name: str) -> tasks.Task:
-    if name not in tasks.TASKS:
-        raise ValueError(f"task must be one of {sorted(tasks.TASKS)}. Received: task={name!r}")
+    core_checks.one_of("task", name, sorted(tasks.TASKS))
     return tasks.TASKS[name]
 
 
 def _is_embedded(task: tasks.Task, options: Options) -> bool:
     """Return whether a task's data will be embedded, which the paper's scale does not take."""
     data = options.given.get("data", "auto")
-    if data not in tasks.DATA_KINDS:
-        raise ValueError(f"data must be one of {tasks.DATA_KINDS}. Received: data={data!r}")
+    core_checks.one_of("data", data, tasks.DATA_KINDS)
     if task.generate is not None or data == "tfds":
         return False
     if data == "auto" and task.is_prepared and task.is_prepared(options.given.get("data_dir")):
@@ -281,7 +280,10 @@ def _is_embedded(task: tasks.Task, options: Options) -> bool:
     return True
 
 
-def _run(planned: PlannedRow, seed: int, folder: pathlib.Path, figure: Optional[int]) -> Run:
+def run_of(
+    planned: PlannedRow, seed: int, folder: pathlib.Path, figure: Optional[int] = None
+) -> Run:
+    """Return the run of a row with a seed, below the folder of all."""
     row = planned.row
     place = folder / row.id / f"seed-{seed}"
     arguments = [*planned.program, *texts({**planned.settings, "seed": seed, "output_dir": place})]

@@ -14,7 +14,7 @@ import string
 from collections.abc import Sequence
 from typing import Optional
 
-from tff_partial.report import commands, curves, html_tables, ledger, page_ledger, tables
+from tff_partial.report import commands, curves, html_tables, ledger, page_ledger, sweeps, tables
 from tff_partial.report.html_tables import MARK, marked, text
 from tff_partial.report.ledger import Finding
 from tff_partial.report.recipes import Section
@@ -39,7 +39,12 @@ def render(sections: Sequence[Section], findings: Sequence[Finding] = ()) -> str
     """
     figures = [curves.figure(section) for section in sections]
     parts = [
-        _section(i, each, figure, ledger.verdict_of(findings, each.results.recipe))
+        _section(
+            i,
+            each,
+            figure,
+            sweeps.verdict(each) or ledger.verdict_of(findings, each.results.recipe),
+        )
         for i, (each, figure) in enumerate(zip(sections, figures))
     ]
     # A recipe that was run twice is shown at its first part.
