@@ -39,7 +39,9 @@ class FederatedData:
         num_classes: int,
         description: str,
         real: bool,
+        mean_size_fn: Optional[Callable[[], float]] = None,
     ) -> None:
+        self._mean_size_fn = mean_size_fn
         self._client_fn, self._size_fn = client_fn, size_fn
         self.num_clients, self.num_classes = num_clients, num_classes
         self.test_x, self.test_y = test
@@ -54,6 +56,12 @@ class FederatedData:
     def client_size(self, client: int) -> int:
         """Return how many training examples a client has."""
         return self._size_fn(self._checked(client))
+
+    def mean_size(self) -> float:
+        """Return the mean number of training examples of a client."""
+        if self._mean_size_fn is not None:
+            return self._mean_size_fn()
+        return sum(map(self._size_fn, range(self.num_clients))) / self.num_clients
 
     def _checked(self, client: int) -> int:
         if not 0 <= client < self.num_clients:

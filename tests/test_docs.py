@@ -169,7 +169,7 @@ def test_the_readme_cites_papers_as_their_pages_do():
         assert any(f"*{title}*, {year}" in page for page in FAMILIES.values()), title
 
 
-@pytest.mark.parametrize("name", ["docs/getting-started.md", EXTENDING])
+@pytest.mark.parametrize("name", ["docs/getting-started.md", "docs/own.md", EXTENDING])
 def test_examples_in_python_run_and_learn(name, tmp_path, monkeypatch, capsys):
     blocks = [block for block in code_blocks(name, "python") if not block.startswith("# ")]
     script = tmp_path / "example.py"

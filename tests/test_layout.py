@@ -21,6 +21,7 @@ TOPICS = {
     "report/test_report_browser.py",
     "runtime/in_process/test_stock_algorithms.py",
     "runtime/test_runtimes.py",
+    "runtime/workers/test_stunnel.py",
     "tasks/test_tasks.py",
 }
 

@@ -34,7 +34,7 @@ def test_names_that_are_not_there():
 
 def test_clients_are_records_for_a_process():
     process = tiny.build("fedavg", tff_partial.LocalTraining(steps=2, batch_size=4))
-    records = tff_partial.clients(tiny.client_data(), seed=1, tiers=[0, 0, 0])
+    records = tff_partial.clients(tiny.client_data()).records(seed=1, tiers=[0, 0, 0])
     output = process.next(process.initialize(), records)
     assert output.metrics["client_work"]["train_examples"] > 0
     assert [int(next(iter(record))["client_id"]) for record in records] == [0, 1, 2]

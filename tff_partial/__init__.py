@@ -3,15 +3,16 @@
     import tff_partial
 
     result = tff_partial.run(task="imdb", algo="embracing", rounds=30)
+    result = tff_partial.run(model=create, clients=[(x, y), ...], test=(x, y), algo="heterofl")
 
 | name | what it is |
 |---|---|
-| `run` | A whole run, as `run_experiment.py` does it: settings in, results out. |
+| `run` | A whole run, as `run_experiment.py` does it: settings, a model and data in, results out. |
 | `sweep` | Runs over several values of settings, with the best of them. |
-| `simulate` | The rounds of a process on arrays of your own. |
+| `simulate` | The rounds of a process on clients of your own. |
 | `Model`, `ModelSpec` | A model: how a Keras Sequential of blocks is made, its input and loss. |
 | `LocalTraining` | How a client trains. |
-| `clients` | Clients' arrays as a process receives them. |
+| `clients` | Clients of your own: arrays, data sets, TFF's `ClientData`, or a function of an id. |
 | `algorithms` | A module for each algorithm: `algorithms.fedavg.build(model, params)`. |
 
 Importing this package imports neither TensorFlow nor TFF; using these names does.
@@ -36,7 +37,7 @@ _PLACES = {
     "Model": "core.model:ModelSpec",
     "ModelSpec": "core.model:ModelSpec",
     "LocalTraining": "core.local_training:LocalTraining",
-    "clients": "core.client_data:create_records",
+    "clients": "core.clients:create",
 }
 __all__ = [*_PLACES, "algorithms"]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
-from tff_partial.core import checks
+from tff_partial.core import checks, own_code
 from tff_partial.core.model import Cut, ModelSpec
 
 _FOLDER = pathlib.Path(__file__).resolve().parents[2]
@@ -36,12 +36,6 @@ else:
     models, tasks = _import("models"), _import("tasks")
 
 
-def architecture_of(name: str) -> models.Architecture:
-    """Return the declaration of a model; raise a ValueError if there is none of this name."""
-    checks.one_of("model", name, sorted(models.ARCHITECTURES))
-    return models.architecture_of(name)
-
-
 def create_model(
     name: str,
     input_shape: tuple[int, ...],
@@ -53,9 +47,17 @@ def create_model(
 ) -> ModelSpec:
     """Return what `models.create` makes of the arguments, with its architecture's tiers.
 
+    `my_module:create` is a model of the user's (`own_models`).
+
     `input_dtype` is the type of an example as clients hold it, by default that of the model's
     inputs; `options` are further arguments of `ModelSpec`.
     """
+    if own_code.is_name(name):
+        from tff_partial.experiments import own_models
+
+        return own_models.create_model(
+            name, input_shape, num_classes, width, normalization, input_dtype, **options
+        )
     architecture = architecture_of(name)
     return ModelSpec(
         lambda: models.create(name, input_shape, num_classes, width, normalization),
@@ -66,6 +68,20 @@ def create_model(
         checked=True,  # all architectures, by a test
         **options,
     )
+
+
+def architecture_of(name: str) -> models.Architecture:
+    """Return the declaration of a model, one of ours or the user's.
+
+    Raises:
+      ValueError: If there is none of this name.
+    """
+    if own_code.is_name(name):
+        from tff_partial.experiments import own_models
+
+        return own_models.architecture_of(name)
+    checks.one_of("model", name, sorted(models.ARCHITECTURES))
+    return models.architecture_of(name)
 
 
 def check_model_fits(name: str, data: tasks.Inputs) -> None:

@@ -105,6 +105,7 @@ def create_accounts(
         data.num_clients,
         experiment.devices,
         experiment.seed,
+        data.mean_size,
     )
     participants = config.participants(experiment)
     accounts.check_deadline(

@@ -11,6 +11,7 @@ from tff_partial import runtime
 from tff_partial.core import checks
 from tff_partial.core.lazy import tff
 from tff_partial.experiments import client_store
+from tff_partial.runtime import Context
 
 STATES = ("memory", "disk")
 
@@ -86,13 +87,13 @@ class Execution:
         }
 
     @contextlib.contextmanager
-    def installed(self) -> Iterator[None]:
+    def installed(self) -> Iterator[Context]:
         """Make TFF computations run on the runtime as long as the block lasts."""
         context = runtime.create(
             self.runtime, self.addresses, self.client_parallelism, self.device_names
         )
         try:
             with tff.framework.get_context_stack().install(context):
-                yield
+                yield context
         finally:
             context.close()

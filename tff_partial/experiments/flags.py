@@ -31,7 +31,7 @@ def _names_in(known: Iterable[str]) -> str:
 
 
 _CHOICES = [
-    Field("task", str, "imdb", f"What to learn: {_names_in(tasks.TASKS)}."),
+    Field("task", str, "imdb", f"What to learn: {_names_in(tasks.TASKS)} or my_module:TASK."),
     Field("algo", str, "fedavg", f"The algorithm: {_names_in(registry.ALGORITHMS)}."),
     Field("preset", str, "demo", "demo (small) or paper (the paper's numbers; needs real data)."),
     Field("paper", str, None, "Whose numbers --preset=paper takes, if several use the task."),
@@ -40,7 +40,7 @@ _CHOICES = [
     Field("seed", int, 0, "Random seed.", (0, 2**63 - 1)),
 ]
 _SETTINGS = [
-    f._replace(default=None, doc=f"The model: {_names_in(models.NAMES)}.")
+    f._replace(default=None, doc=f"The model: {_names_in(models.NAMES)} or my_module:create.")
     if f.name == "model"
     else f._replace(default=None)
     for f in _of_dataclass(tasks.Settings, without=("source",))

@@ -27,7 +27,7 @@ from typing import ClassVar, Optional
 
 import numpy as np
 
-from tff_partial.core import checks
+from tff_partial.core import checks, local_optimizers
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array, ServerState, Structure
@@ -60,6 +60,7 @@ class AveragingParams(stateful.StatefulParams):
     measure_steps: bool = False
     active: Optional[int] = None
     DEFAULT_ROUNDS_ACTIVE: ClassVar[int] = 1
+    NEEDS_SUM: ClassVar[str] = "as averages go into the clients' own models"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,6 +70,11 @@ class AveragingParams(stateful.StatefulParams):
                 f"rounds_active must not be negative. Received: rounds_active={self.rounds_active}"
             )
         checks.one_of("design", self.design, DESIGNS)
+        if not isinstance(self.local.optimizer, str):
+            raise ValueError(
+                f"optimizer must be one of {', '.join(local_optimizers.NAMES)} where clients keep "
+                f"their models and its state. Received: optimizer={self.local.optimizer!r}"
+            )
         if self.local.record_precision != "float32":
             raise ValueError(
                 "record_precision must be float32 where clients keep their models. "

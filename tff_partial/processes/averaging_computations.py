@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Callable
 
 import numpy as np
 
-from tff_partial.core import aggregation, client_data, local_training, tracing
+from tff_partial.core import aggregation, client_data, local_optimizers, local_training, tracing
 from tff_partial.core.lazy import tf, tff
+from tff_partial.core.local_optimizers import LocalOptimizer
 from tff_partial.core.local_training import LocalTraining, TrainFn
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.part import everything
@@ -82,10 +84,11 @@ class Setting:
         @tff.tensorflow.computation
         def initial_client_state() -> Structure:
             model, nothing = self.model.instantiate(), tf.zeros([0])
+            optimizer = local_optimizers.create(model, model.trainable, self.local)
             parameters = self.rules.layout.flatten(model.trainable)
             return OrderedDict(
                 parameters=parameters,
-                momentum=tf.zeros_like(parameters) if self.local.momentum else nothing,
+                momentum=tf.zeros([sum(math.prod(v.shape) for v in optimizer.state)]),
                 statistics=flatten_floats(model.statistics),
                 correction=tf.zeros_like(parameters) if self.rules.variance_reduced else nothing,
             )
@@ -134,7 +137,8 @@ def build_advance(setting: Setting, mean: tff.templates.AggregationProcess) -> C
     @tracing.computation("advance_client", tracing.installed())
     def advance_client(sent: Structure, client: Structure, dataset: Structure) -> Structure:
         model = setting.model.instantiate(setting.local.precision, initial=False)
-        loop = local_training.build(model, everything(model), setting.local)
+        optimizer = local_optimizers.create(model, model.trainable, setting.local)
+        loop = local_training.build(model, everything(model), setting.local, 0.0, optimizer)
 
         @tf.function(autograph=False)
         def run(sent: Structure, client: Structure, record: Record) -> Structure:
@@ -143,7 +147,9 @@ def build_advance(setting: Setting, mean: tff.templates.AggregationProcess) -> C
             record = client_data.in_round(record, round_num)
             value = receive(client["value"], averaged, average, layout)
             eta = functools.partial(setting.learning_rate, round_num)
-            sums, kept = _train(setting, model, loop, value, record, eta, (first, stop))
+            sums, kept = _train(
+                setting, model, (loop, optimizer), value, record, eta, (first, stop)
+            )
             return OrderedDict(
                 client=OrderedDict(client, client_id=record["client_id"], value=kept),
                 subset=layout.select(kept["parameters"], subset),
@@ -177,7 +183,7 @@ def receive(value: Structure, subset: Tensor, average: Tensor, layout: Layout) -
 def _train(
     setting: Setting,
     model: Model,
-    loop: TrainFn,
+    training: tuple[TrainFn, LocalOptimizer],
     value: Structure,
     record: Record,
     learning_rate: Callable[[Tensor], Tensor],
@@ -185,22 +191,21 @@ def _train(
 ) -> tuple[Structure, Structure]:
     """Make the steps of a segment; return the sums of metrics and what the client keeps."""
     layout, momentum = setting.rules.layout, setting.local.momentum
-    is_corrected = setting.rules.variance_reduced
+    is_corrected, (loop, optimizer) = setting.rules.variance_reduced, training
     sums = loop(
         setting.weights(value, model.statistics),
         record,
         learning_rate,
         layout.split((momentum - 1) * value["correction"]) if is_corrected else (),
         steps,
-        layout.split(value["momentum"]) if momentum else (),
+        split_floats(value["momentum"], optimizer.state),
     )
     kept = OrderedDict(
         value,
         parameters=layout.flatten([v.read_value() for v in model.trainable]),
+        momentum=flatten_floats(optimizer.state),
         statistics=flatten_floats(model.statistics),
     )
-    if momentum:
-        kept["momentum"] = layout.flatten([model.buffer(v) for v in model.trainable])
     return sums, kept
 
 

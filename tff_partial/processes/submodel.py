@@ -126,6 +126,8 @@ def build(
       outputs_only: Whether clients train a model of full size whose other channels are masked
         (`submodel_clients.masked`); `params.submodel` has its `spec` then.
     """
+    if distill is not None:
+        params.server.check_sum("where the server distils: its Adam makes the step")
     channels = groups.analyse(model)
     create_client_fn = clients.masked if outputs_only else clients.narrow
     small = [params.submodel(model, tier) for tier in params.tiers]
@@ -159,6 +161,7 @@ def build(
         model,
         create_client_fns,
         len(small),
+        params.server,
         tier_names=params.tier_names,
         finalizer=finalizer,
         is_kept=distill is None,  # the examples are in the graph

@@ -28,6 +28,16 @@ OLD_SETTINGS = {
     "weight_decay_on": "kernels",
     "precision": "float32",
     "record_precision": "float32",
+    "local_optimizer": "sgd",
+    "local_beta_1": 0.9,
+    "local_beta_2": 0.999,
+    "local_epsilon": 1e-7,
+    "server_optimizer": "sgd",
+    "server_learning_rate": None,
+    "server_beta_1": 0.9,
+    "server_beta_2": 0.99,
+    "server_tau": 1e-3,
+    "sampler": "",
 }
 RECIPE_FILE, SWEEP_FILE = "recipe.json", "sweep.json"
 TO_TARGET = "_to_target"  # the end of the names of metrics that count up to a target accuracy
