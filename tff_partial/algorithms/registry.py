@@ -24,6 +24,7 @@ _MODULES = (
     "periodic_averaging",
     "vrl_sgd",
     "feddse",
+    "feddf",
     "heterofl",
     "fedrolex",
     "feddropout",

@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 from tff_partial.core import checks as core_checks
 from tff_partial.core.fields import Value
-from tff_partial.experiments import bundled, components, config, flags
+from tff_partial.experiments import bundled, components, config, flags, own
 from tff_partial.experiments.execution import Execution
 from tff_partial.experiments.run import new_folder
 from tff_partial.recipes import checks, schema
@@ -149,8 +149,8 @@ def _plan_row(row: schema.Row, combination: Settings, options: Options) -> Plann
     data = str(given.get("data") or flags.EXECUTING["data"].default)
     core_checks.one_of("data", data, bundled.tasks.DATA_KINDS)
     try:
-        known = bundled.tasks.TASKS.get(str(deciding.get("task") or _default("task")))
-        is_real = known is not None and known.has_real(data, given.get("data_dir"))
+        task, _ = own.task_of(deciding.get("task") or _default("task"))
+        is_real = task.has_real(data, given.get("data_dir"))
         experiment = config.create(is_real=is_real, **deciding)
         is_embedded = experiment.task.generate is None and not is_real
         if experiment.preset == "paper" and is_embedded:
