@@ -10,7 +10,7 @@ from tff_partial.report import cells, comparison, sweeps
 from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row
-from tff_partial.results import metrics
+from tff_partial.results import metrics, neurons
 from tff_partial.results.schema import Fields
 
 MEGABYTE = 1e-6
@@ -25,6 +25,8 @@ def of_section(section: Section) -> list[Table]:
     tables = [comparison.compared(section)] if section.results.recipe else []
     if any(run.similarity for run in runs):
         tables.append(similarity(section))
+    if any(run.activations for run in runs):
+        tables.append(activations(section))
     if any(run.rows for run in runs):
         tables.append(costs(section))
         if any(run.settings.get("tiers") or run.settings.get("capacities") for run in runs):
@@ -37,6 +39,22 @@ def similarity(section: Section) -> Table:
     heads = ("row", "scheme", "block", *_SIMILARITIES.values(), "local steps")
     lines = [line for row in section.rows for line in _similarity_lines(row)]
     caption = "Similarity (SVCCA) of clients' models at the end, over all pairs of clients"
+    return Table(caption, heads, tuple(lines))
+
+
+def activations(section: Section) -> Table:
+    """Return how many of their most active neurons clients have in common, layer by layer."""
+    heads = ("row", "layer", "neurons", "least in common, %", "mean, %", "most, %", "seeds")
+    lines = []
+    for row in section.rows:
+        seeds = [neurons.table(run.activations)[1:] for run in row.finished if run.activations]
+        for same in zip(*seeds):  # the lines of a layer, one for each seed
+            name, size, *_ = same[0]
+            figures = [metrics.spread(float(line[i]) for line in same) for i in (2, 3, 4)]
+            texts = [cells.with_spread(figure, cells.one_decimal) for figure in figures]
+            line = tuple(map(Cell, (name, size, *texts, str(len(same)))))
+            lines.append(Line(row.label, line, row.is_real))
+    caption = "Most active third of each layer that two clients have in common; by chance 33 %"
     return Table(caption, heads, tuple(lines))
 
 
