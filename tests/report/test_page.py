@@ -126,5 +126,5 @@ def test_pictures_of_neurons_are_in_the_page(results):
     ]
     text_files.write_csv(str(results / "a" / neurons.ACTIVATIONS), neurons.COLUMNS, rows)
     text = page.render(sections.find([str(results)]))
-    assert text.count('<svg class="picture"') == 3
+    assert text.count("<figcaption>Figure ") == 3
     assert "Most active third of each layer" in text

@@ -146,11 +146,11 @@ def _pictures(section: Section) -> str:
     if not measured:
         return ""
     drawn = neurons.draw(measured[0].activations, measured[0].examples)
+    found = [(each.caption, *map("".join, pictures.pieces(each))) for each in drawn.values()]
     return "".join(
-        f"<figure><figcaption>{text(each.caption)}</figcaption>"
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{text(each.caption)}">'
-        f"{pictures.svg(each)}</div></figure>"
-        for each in drawn.values()
+        f"<figure><figcaption>{text(caption)}</figcaption>"
+        f'<div class="pictures">{keys}</div><div class="pictures">{panels}</div></figure>'
+        for caption, keys, panels in found
     )
 
 
