@@ -62,7 +62,7 @@ def _figures(row: Row, metric: Metric) -> list[tuple[Optional[float], Published,
 def _compared_cells(
     row: Row, metric: Metric, paper: Published, ours: Optional[Spread], is_papers_setting: bool
 ) -> list[Cell]:
-    """Return the paper's figure, ours and the difference, coloured if the setting is the paper's."""
+    """Return the paper's figure, ours and the difference, coloured in the paper's setting."""
     text = cells.of_unit(metric.unit)
     papers = paper.text
     if not papers and paper.value is not None:
