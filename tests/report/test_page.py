@@ -114,6 +114,10 @@ def test_a_drawing_of_the_paper_names_its_curves_and_its_quantity(results):
     place = [row.id for row in rows].index(ids[0])
     assert f'<option value="{place}" data-quantity="global_loss">Figure &lt;1&gt;</option>' in text
     assert "Figure 2" not in text
+    assert " selected>" not in text
+    own = known._replace(name=section.results.recipe)
+    chosen = page.render([section], (), {"": [own]})
+    assert '<option value="global_loss" selected>' in chosen
     assert 'class="drawing"' not in page.render([section])
 
 

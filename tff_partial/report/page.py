@@ -173,8 +173,10 @@ def _figure(
         f"{' checked' if name == 'rounds' else ''}> {title}</label>"
         for name, title in curves.AXES.items()
     )
+    own = [each.quantities for each in drawings if each.name == section.results.recipe]
+    first = next((name for names in own for name in names if name in figure["quantities"]), "")
     options = "".join(
-        f'<option value="{name}">{text(title)}</option>'
+        f'<option value="{name}"{" selected" if name == first else ""}>{text(title)}</option>'
         for name, title in figure["quantities"].items()
     )
     label = f"Curves of {section.title}; arrow keys read values, buttons below hide curves."

@@ -15,7 +15,7 @@ from typing_extensions import TypeAlias
 
 Points: TypeAlias = list[tuple[float, float]]
 
-WIDTH, HEIGHT = 250, 170  # of a panel
+WIDTH, HEIGHT = 226, 160  # of a panel
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38, 8, 22, 30
 _LEGEND = 22
 COLOURS = ("#1f5fbf", "#c2410c", "#15803d", "#7e22ce", "#be1872", "#0e7490", "#854d0e", "#4b5563")
@@ -72,7 +72,7 @@ def standalone(picture: Picture) -> str:
         f".s{i}{{stroke:{colour}}}.p{i}{{fill:{colour}}}" for i, colour in enumerate(COLOURS)
     )
     style = (
-        "<style>text{font:11px sans-serif;fill:#333}.line{fill:none;stroke-width:1.5}"
+        "<style>text{font:12px sans-serif;fill:#333}.line{fill:none;stroke-width:1.5}"
         f".frame{{fill:none;stroke:#bbb}}.ground{{fill:#fff}}{colours}</style>"
     )
     content = svg(picture).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
