@@ -237,9 +237,10 @@ def test_the_ledger_can_be_filtered(browser, report):
 def test_a_figure_of_the_paper_shows_its_rows_and_its_quantity(browser, report):
     found = sections.find([str(report.parent / "results")])
     name = found[0].results.recipe
-    drawing = curves.Drawing(name, "Figure 9", ("weak",), ("train_accuracy", "train_loss"))
+    drawing = curves.Drawing("own/figure9", "Figure 9", ("weak",), ("test_accuracy",))
+    itself = curves.Drawing(name, "Table 1", ("strong",), ("speed", "train_loss"))
     path = report.parent / "drawing.html"
-    path.write_text(page.render(found, (), {name: [drawing]}))
+    path.write_text(page.render(found, (), {name: [itself, drawing]}))
     browser.open(path, *SCREENS["desk"])
     browser.see("#part-0 figure")
     assert browser.run(PRESSED) == ["true", "true"]
@@ -250,6 +251,7 @@ def test_a_figure_of_the_paper_shows_its_rows_and_its_quantity(browser, report):
         "(() => { const s = document.querySelector('#part-0 .drawing select');"
         " s.selectedIndex = 1; s.dispatchEvent(new Event('change')); })()"
     )
+    assert browser.run(quantity) == "test_accuracy"
     assert browser.run(PRESSED) == ["false", "true"]
     assert browser.run(PIXELS % "--c0") == 0
     assert browser.run(PIXELS % "--c1") > 50

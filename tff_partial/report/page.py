@@ -173,18 +173,20 @@ def _figure(
         f"{' checked' if name == 'rounds' else ''}> {title}</label>"
         for name, title in curves.AXES.items()
     )
-    own = [each.quantities for each in drawings if each.name == section.results.recipe]
-    first = next((name for names in own for name in names if name in figure["quantities"]), "")
+    name = section.results.recipe
+    own = [each.quantities for each in drawings if each.name == name]
+    others = [each for each in drawings if each.name != name]
+    first = next((each for names in own for each in names if each in figure["quantities"]), "")
     options = "".join(
-        f'<option value="{name}"{" selected" if name == first else ""}>{text(title)}</option>'
-        for name, title in figure["quantities"].items()
+        f'<option value="{each}"{" selected" if each == first else ""}>{text(title)}</option>'
+        for each, title in figure["quantities"].items()
     )
     label = f"Curves of {section.title}; arrow keys read values, buttons below hide curves."
     target = "" if figure["target"] is None else f"; dashed: target {figure['target']:g} %"
     return (
         f'<figure data-figure="{index}"><figcaption>{text(section.title)}: '
         f"mean over seeds, band of one standard deviation{target}{some}</figcaption>"
-        f'<div class="controls">{_drawings(figure, drawings)}'
+        f'<div class="controls">{_drawings(figure, others)}'
         f'<label class="quantity">show <select>{options}</select></label>'
         f'<fieldset class="x"><legend>against</legend>{choices}</fieldset>{_ZOOM}</div>'
         f'<div class="plot" tabindex="0" role="img" aria-label="{text(label)}"></div>'
