@@ -95,7 +95,7 @@ def run(
       model: Its name, a function that creates a Keras model, or a `ModelSpec`; that of the task's
         preset by default.
       clients: In place of a task, what `tff_partial.clients` returns or takes; or their number.
-      test: With clients of your own, test data: (x, y) or a `tf.data.Dataset`.
+      test: With clients of your own, test data: (x, y), a `tf.data.Dataset` or a `ClientData`.
       num_classes: With clients of your own, the number of classes; by default that of the labels of
         the test data.
       **settings: Any flag of run_experiment.py by its name, hyperparameters included, such as
