@@ -82,6 +82,11 @@ class Params(submodel.HeteroParams):
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:
     """Return the process."""
+    return submodel.build(model, params, _rule(model, params), distill=_distillation(params))
+
+
+def _rule(model: ModelSpec, params: Params) -> selection.CreateRule:
+    """Return how a client's channels are chosen."""
 
     def create_rule(channels: Channels) -> selection.Rule:
         whole = model.instantiate(initial=False)
@@ -96,7 +101,7 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
 
         return rule
 
-    return submodel.build(model, params, create_rule, distill=_distillation(params))
+    return create_rule
 
 
 def _distillation(params: Params) -> Optional[distillation.Distillation]:
@@ -116,6 +121,7 @@ ALGORITHM = Algorithm(
     build=build,
     cost=submodel.cost,
     needs=("tiers", "server_examples"),
+    rule=_rule,
     tiers_are_rates=True,
     defaults=Defaults(clip_norm=1.0, normalization="static"),
 )

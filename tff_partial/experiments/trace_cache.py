@@ -24,7 +24,9 @@ from tff_partial.experiments.config import Experiment
 from tff_partial.system import files
 
 # Settings that change no graph: a test builds each process with other values of them.
-NOT_IN_GRAPHS = ("seed", "rounds", "eval_every", "eval_examples", "partition", "target_accuracy")
+NOT_IN_GRAPHS = (
+    *("seed", "rounds", "eval_every", "eval_examples", "evaluate", "partition", "target_accuracy"),
+)
 _LIMIT = 512 * 2**20  # bytes of all files; the oldest go first
 _PACKAGES = ("tensorflow", "tensorflow-federated", "keras", "numpy", "tff-partial")
 

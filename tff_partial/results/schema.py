@@ -28,6 +28,7 @@ OLD_SETTINGS = {
     "weight_decay_on": "kernels",
     "precision": "float32",
     "record_precision": "float32",
+    "evaluate": "server",
 }
 TO_TARGET = "_to_target"  # the end of the names of metrics that count up to a target accuracy
 
