@@ -1,8 +1,8 @@
 """What a client of a tier would deploy: its sub-model out of the server's weights.
 
-A rule that looks at a client's data (FedDSE) gets a mix of all clients'; one that moves from round
-to round (FedRolex, Federated Dropout) chooses as in the first, so that a tier has the same channels
-in all rounds.
+A rule that looks at a client's data (FedDSE) gets a mix of all clients' and all classes; one that
+moves from round to round (FedRolex, Federated Dropout) chooses as in the first, so that a tier has
+the same channels in all rounds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array, Tensor, Weights
 from tff_partial.processes.submodel import SubmodelParams
-from tff_partial.submodels import groups, selection, slicing
+from tff_partial.submodels import groups, narrowing, selection, slicing
 from tff_partial.tiers import Tier
 
 
@@ -46,11 +46,12 @@ def create(
       examples: What a rule may look at, as clients hold theirs.
       seed: Seed of a rule that draws.
     """
-    small, channels = params.submodel(model, tier), groups.analyse(model)
-    if all(k == group.size for k, group in zip(small.sizes, channels.groups)):
+    sizes, channels = params.submodel(model, tier).sizes, groups.analyse(model)
+    if all(k == group.size for k, group in zip(sizes, channels.groups)):
         return None
     rule = create_rule(channels)
-    (record,) = client_data.create_records([(examples, np.zeros(len(examples)))], seed)
+    labels = np.arange(len(examples)) % max(channels.classes, 2)
+    (record,) = client_data.create_records([(examples, labels)], seed)
     element = record.get_single_element()
 
     trainable = len(channels.template.trainable)
@@ -59,7 +60,7 @@ def create(
         return tff.learning.models.ModelWeights(list(values[:trainable]), list(values[trainable:]))
 
     def extract(values: Sequence[Tensor]) -> list[Tensor]:
-        request = selection.Request(small.sizes, as_weights(values), element, tf.constant(0))
+        request = selection.Request(sizes, as_weights(values), element, tf.constant(0))
         return slicing.extract(channels, values, rule(request))
 
     signature = [tf.TensorSpec(v.shape, v.dtype) for v in channels.template.variables]
@@ -69,4 +70,4 @@ def create(
         values = [*weights.trainable, *weights.non_trainable]
         return as_weights(traced([tf.convert_to_tensor(value) for value in values]))
 
-    return Deployment(small.spec, of_weights)
+    return Deployment(narrowing.create(model, sizes), of_weights)
