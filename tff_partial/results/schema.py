@@ -28,6 +28,7 @@ OLD_SETTINGS = {
     "weight_decay_on": "kernels",
     "precision": "float32",
     "record_precision": "float32",
+    "evaluate": "server",
     "local_optimizer": "sgd",
     "local_beta_1": 0.9,
     "local_beta_2": 0.999,
