@@ -23,11 +23,8 @@ MetricsRow: TypeAlias = Mapping[str, Any]
 
 # What a recipe is -> how its figures were obtained.
 KINDS = {"runs": "trained", "exact": "computed exactly", "analysis": "analysis of trained models"}
-# Settings that older runs lack, as they were then.
-OLD_SETTINGS = {
-    "weight_decay_on": "kernels",
-    "precision": "float32",
-    "record_precision": "float32",
+# Optimisers and sampling that no preset changes.
+OPTIMIZERS = {
     "local_optimizer": "sgd",
     "local_beta_1": 0.9,
     "local_beta_2": 0.999,
@@ -38,6 +35,13 @@ OLD_SETTINGS = {
     "server_beta_2": 0.99,
     "server_tau": 1e-3,
     "sampler": "",
+}
+# Settings that older runs lack, as they were then.
+OLD_SETTINGS = {
+    "weight_decay_on": "kernels",
+    "precision": "float32",
+    "record_precision": "float32",
+    **OPTIMIZERS,
 }
 RECIPE_FILE, SWEEP_FILE = "recipe.json", "sweep.json"
 TO_TARGET = "_to_target"  # the end of the names of metrics that count up to a target accuracy
