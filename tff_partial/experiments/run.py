@@ -188,10 +188,7 @@ def _train(prepared: Prepared, experiment: Experiment) -> None:
         callbacks.TensorBoard(prepared.folder),
         callbacks.ProgressBar(settings.rounds),
     ]
-    batch = settings.batch_size
-    evaluate = evaluation.build(
-        model, data.test_x, data.test_y, calibration=calibration, calibration_batch=batch
-    )
+    evaluate = components.create_evaluation(experiment, model, data, calibration)
     sample = evaluation.draw_sample(len(data.test_y), settings.eval_examples, experiment.seed)
     store = trace_cache.create(prepared.execution.trace_cache, experiment, data)
     several = prepared.execution.several_workers
@@ -206,7 +203,7 @@ def _train(prepared: Prepared, experiment: Experiment) -> None:
         None if sample is None else functools.partial(evaluate, examples=sample),
     )
     if calibration is not None:
-        weights = evaluation.calibrated(model, weights, calibration, batch)
+        weights = evaluation.calibrated(model, weights, calibration, settings.batch_size)
     values = [*weights.trainable, *weights.non_trainable]
     results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
 

@@ -41,6 +41,7 @@ OLD_SETTINGS = {
     "weight_decay_on": "kernels",
     "precision": "float32",
     "record_precision": "float32",
+    "evaluate": "server",
     **OPTIMIZERS,
 }
 RECIPE_FILE, SWEEP_FILE = "recipe.json", "sweep.json"
