@@ -53,7 +53,8 @@ class Config:
     """config.json: what a run is.
 
     Attributes:
-      settings: What decides the result; it must not change when a run resumes.
+      settings: What decides the result; when a run resumes, only more rounds and what is evaluated
+        may change (`folder.MAY_CHANGE`).
       execution: Where and how it runs, which may change. `data_is_real` tells whether the data are
         the set that the task names, `paper` whose preset it is.
       versions: Of Python, of the packages and of this project.
