@@ -12,6 +12,7 @@ import numpy as np
 from tff_partial import tiers
 from tff_partial.core import objectives
 from tff_partial.core.types import Tensor
+from tff_partial.tiers import Tier
 
 from . import partition as partition_lib
 
@@ -70,9 +71,11 @@ class Settings:
       local_steps: Local steps in a round (or --local_epochs).
       local_epochs: Passes through the local data in a round (or --local_steps).
       width: Rate of the model's channels and units, in (0, 1].
-      tiers: Clients of each tier, such as strong:16,moderate:16,weak:96. 7:96 removes seven blocks,
-        0.3:96 as many as a capacity of 0.3 requires; with sub-models, 1/2:96 keeps half of the
-        channels.
+      tiers: Clients of each tier, such as strong:16,moderate:16,weak:96 or strong:25%,weak:75%. A
+        budget means the same for every algorithm: memory:0.25:96, compute:0.25:96, params:0.25:96,
+        rate:0.25:96 (memory of a quarter of the channels) or blocks:3:96 (memory without three
+        blocks). In short, 7:96 removes seven blocks, 0.3:96 as many as a capacity of 0.3 requires;
+        with sub-models, 1/2:96 keeps half of the channels.
       only_tiers: Tiers whose clients take part, such as strong; all by default.
       capacities: Sub-models: rates of which each selected client draws one every round, such as
         1/4, 1/2:0.2,1/16:0.8 or feddse, in place of tiers.
@@ -162,7 +165,7 @@ class Settings:
         if not self.tiers:
             _require(not self.only_tiers, "only_tiers", "be given with tiers", self.only_tiers)
             return
-        total = sum(tier.count for tier in tiers.parse(self.tiers))
+        total = sum(tier.count for tier in self._tiers)
         _require(total == self.clients, "tiers", f"add up to clients ({self.clients})", self.tiers)
         limit = f"be at most {self.participants}, the clients that take part"
         fits = self.clients_per_round <= self.participants
@@ -173,7 +176,11 @@ class Settings:
         """Number of clients that can be drawn."""
         if not self.tiers:
             return self.clients
-        return sum(t.count for t in tiers.select(tiers.parse(self.tiers), self.only_tiers))
+        return sum(tier.count for tier in tiers.select(self._tiers, self.only_tiers))
+
+    @property
+    def _tiers(self) -> tuple[Tier, ...]:
+        return tiers.parse(self.tiers, clients=self.clients)
 
 
 class Inputs(Protocol):

@@ -42,6 +42,7 @@ ALLOWED = {
 EXCEPTIONS = {
     # They only start a command, so that `python -m tff_partial.<name>` works.
     "tff_partial/claims.py": {"cli"},
+    "tff_partial/check_gpu.py": {"cli"},
     "tff_partial/compare.py": {"cli"},
     "tff_partial/plots.py": {"cli"},
     "tff_partial/costs/__main__.py": {"cli"},

@@ -4,7 +4,13 @@ import pathlib
 
 ROOT = pathlib.Path(__file__).parent.parent
 # A few lines that start a command of `cli`.
-SHIMS = {"test_claims.py", "test_compare.py", "test_plots.py", "runtime/test_worker.py"}
+SHIMS = {
+    "test_check_gpu.py",
+    "test_claims.py",
+    "test_compare.py",
+    "test_plots.py",
+    "runtime/test_worker.py",
+}
 # Test files of more than one module.
 TOPICS = {
     "cli/test_own_folder.py",

@@ -10,7 +10,16 @@ import pytest
 from tff_partial.cli import main
 
 ROOT = pathlib.Path(__file__).parents[2]
-MODULES = ["report", "compare", "plots", "costs", "similarity", "runtime.worker", "cli"]
+MODULES = [
+    "report",
+    "compare",
+    "check_gpu",
+    "plots",
+    "costs",
+    "similarity",
+    "runtime.worker",
+    "cli",
+]
 
 
 def start(*arguments):
@@ -34,7 +43,7 @@ def test_help_lists_every_command_with_a_line(arguments, monkeypatch, capsys):
     for name, text in main.COMMANDS.items():
         assert f"  {name:<12}{text}" in lines
     for name in main.COMMANDS:
-        assert (ROOT / "tff_partial" / "cli" / f"{name}.py").exists()
+        assert (ROOT / "tff_partial" / "cli" / f"{name.replace('-', '_')}.py").exists()
 
 
 def test_an_unknown_command_is_one_line_and_exit_code_2(monkeypatch, capsys):

@@ -37,7 +37,6 @@ from tff_partial.processes import distillation, submodel
 from tff_partial.submodels import scores as activations
 from tff_partial.submodels import selection
 from tff_partial.submodels.groups import Channels
-from tff_partial.tiers import Tier
 
 _BATCH = 100  # examples at a time in the inference pass
 
@@ -73,6 +72,13 @@ class Params(submodel.HeteroParams):
             if (value := getattr(self, name)) <= 0:
                 raise ValueError(f"{name} must be positive. Received: {name}={value}")
 
+    def cost_at(self, model: ModelSpec, rate: float) -> costs.ClientCost:
+        """Return a client's cost of a round: it receives the whole model and runs it once."""
+        trained = super().cost_at(model, rate)
+        whole = costs.whole(model, self.local.batch_size)
+        looks = 0 if trained.parameters == whole.parameters else whole.forward
+        return dataclasses.replace(trained, bytes_down=whole.bytes_down, record=looks)
+
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:
     """Return the process."""
@@ -102,21 +108,13 @@ def _distillation(params: Params) -> Optional[distillation.Distillation]:
     return distillation.Distillation(examples, params.distill_steps, params.distill_learning_rate)
 
 
-def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
-    """Return a client's cost of a round: it receives the whole model and runs it once."""
-    trained = submodel.cost(model, params, tier)
-    whole = costs.whole(model, params.local.batch_size)
-    looks = 0 if trained.parameters == whole.parameters else whole.forward
-    return dataclasses.replace(trained, bytes_down=whole.bytes_down, record=looks)
-
-
 ALGORITHM = Algorithm(
     name="feddse",
     title="clients train the neurons that their data activate",
     paper="feddse",
     params=Params,
     build=build,
-    cost=cost,
+    cost=submodel.cost,
     needs=("tiers", "server_examples"),
     tiers_are_rates=True,
     defaults=Defaults(clip_norm=1.0, normalization="static"),

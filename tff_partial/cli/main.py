@@ -20,6 +20,7 @@ COMMANDS = {
     "plots": "Draw the curves of several runs beside each other.",
     "costs": "Print what training a model costs a client, beside the papers' tables.",
     "similarity": "Measure how similar clients' local models become.",
+    "check-gpu": "Check that training works on a GPU; print a report for an issue.",
     "worker": "Run a TFF worker on this host, for --runtime=remote.",
 }
 
@@ -35,7 +36,7 @@ def main() -> NoReturn:
     """Run the command that the first argument of the process names."""
     command, *arguments = sys.argv[1:] or ["--help"]
     if command in COMMANDS:
-        command_line.start(command, arguments)
+        command_line.start(command.replace("-", "_"), arguments)
     command_line.run(_explain, [command])
 
 

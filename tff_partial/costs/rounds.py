@@ -20,6 +20,7 @@ import numpy as np
 
 from tff_partial import costs
 from tff_partial.core.local_training import LocalTraining
+from tff_partial.costs import overview
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,6 +197,12 @@ class Accounts:
         if self.devices.deadline is not None:
             columns["clients_late"] = len(ids) - len(kept)
         return kept, columns
+
+    def figures(self) -> dict[str, overview.Figures]:
+        """Return what a round costs a client of each tier, by name."""
+        batch = self.local.batch_size
+        found = [overview.figures(cost, self.whole, batch) for cost in self.tier_costs]
+        return dict(zip(self.tier_names, found))
 
     def average_capacity(self) -> float:
         """Return C = sum of C_i R_i over the tiers, EmbracingFL's column.

@@ -8,7 +8,7 @@ from tff_partial import costs
 from tff_partial import tiers as tier_types
 from tff_partial.core import tracing
 from tff_partial.core.model import ModelSpec
-from tff_partial.costs import rounds
+from tff_partial.costs import overview, rounds
 from tff_partial.experiments import bundled, config
 from tff_partial.experiments.bundled import tasks
 from tff_partial.experiments.config import Experiment
@@ -95,7 +95,7 @@ def create_accounts(
     """
     tiers, params = config.tiers_of(experiment), config.create_params(experiment)
     accounts = rounds.Accounts(
-        [tier.name for tier in tiers],
+        [tier.label for tier in tiers],
         config.tier_of(experiment),
         _tier_shares(experiment),
         [experiment.algorithm.cost(model, params, tier) for tier in tiers],
@@ -112,6 +112,26 @@ def create_accounts(
         bool(experiment.settings.capacities),
     )
     return accounts
+
+
+def tier_lines(experiment: Experiment, model: ModelSpec, accounts: rounds.Accounts) -> list[str]:
+    """Return what to tell the user of the tiers: what they take, and which are not what they say.
+
+    There is nothing to tell of an algorithm without tiers.
+    """
+    algorithm = experiment.algorithm
+    if "tiers" not in algorithm.needs:
+        return []
+    params = config.create_params(experiment)
+    strong = algorithm.cost(model, params, tier_types.create("strong"))
+    remarks = [
+        overview.remark(
+            model, tier, cost, strong, params.local.batch_size, algorithm.tiers_are_rates
+        )
+        for tier, cost in zip(config.tiers_of(experiment), accounts.tier_costs)
+    ]
+    rows = [{"tier": name, **each} for name, each in accounts.figures().items()]
+    return [*overview.lines(rows), *(f"note: {text}" for text in remarks if text)]
 
 
 def _tier_shares(experiment: Experiment) -> list[float]:

@@ -209,7 +209,7 @@ def _tier_changes(
     if not has_tiers or drawn:
         return {"tiers": given, "capacities": drawn}
     clients = changes.get("clients", base.clients)
-    scaled = tiers.scale(tiers.parse(base.tiers or TIERS), clients)
+    scaled = tiers.scale(tiers.parse(base.tiers or TIERS, clients=base.clients), clients)
     return {"tiers": changes.get("tiers", scaled), "capacities": ""}
 
 
@@ -258,7 +258,8 @@ def tiers_of(experiment: Experiment) -> tuple[tiers.Tier, ...]:
     if settings.capacities:
         return tuple(tiers.parse_drawn(settings.capacities))
     are_rates = experiment.algorithm.tiers_are_rates
-    return tiers.parse(settings.tiers or f"strong:{settings.clients}", are_rates)
+    text = settings.tiers or f"strong:{settings.clients}"
+    return tiers.parse(text, are_rates, settings.clients)
 
 
 def tier_of(experiment: Experiment) -> TierFn:

@@ -21,8 +21,10 @@ class Execution:
     Attributes:
       runtime: Where clients run: in_process, local_cpp or remote.
       workers: Runtime remote: host:port of each worker, separated by commas.
-      client_parallelism: Runtime in_process: clients that train at the same time; as many as there
-        are cores by default.
+      client_parallelism: Runtime in_process: clients that train at the same time; by default one on
+        each device, or on the CPU alone as many as there are cores.
+      devices: Runtime in_process: where clients train, such as GPU:0,GPU:1; by default all GPUs, or
+        the CPU if there is none.
       checkpoint_every: Rounds between checkpoints.
       data_dir: Folder of tensorflow-datasets.
       client_state: Where clients' states are kept between rounds: memory or disk.
@@ -34,6 +36,7 @@ class Execution:
     runtime: str = "in_process"
     workers: str = ""
     client_parallelism: Optional[int] = None
+    devices: str = ""
     checkpoint_every: int = 10
     data_dir: Optional[str] = None
     client_state: str = "memory"
@@ -48,12 +51,17 @@ class Execution:
             raise ValueError(
                 f"client_state_cache must be given with client_state='disk'. {received}"
             )
-        runtime.check(self.runtime, self.addresses, self.client_parallelism)
+        runtime.check(self.runtime, self.addresses, self.client_parallelism, self.device_names)
 
     @property
     def addresses(self) -> list[str]:
         """Addresses of the remote workers."""
         return self.workers.split(",") if self.workers else []
+
+    @property
+    def device_names(self) -> list[str]:
+        """Names of the devices."""
+        return self.devices.split(",") if self.devices else []
 
     @property
     def several_workers(self) -> bool:
@@ -72,13 +80,16 @@ class Execution:
         return {
             **dataclasses.asdict(self),
             "workers": self.addresses,
+            "devices": self.device_names,
             "client_state_cache": self.client_state_cache or client_store.CACHE,
         }
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
         """Make TFF computations run on the runtime as long as the block lasts."""
-        context = runtime.create(self.runtime, self.addresses, self.client_parallelism)
+        context = runtime.create(
+            self.runtime, self.addresses, self.client_parallelism, self.device_names
+        )
         try:
             with tff.framework.get_context_stack().install(context):
                 yield

@@ -112,7 +112,7 @@ def prepare(**settings: Value) -> Prepared:
     is_real = task is not None and task.has_real(places["data"], places["data_dir"])
     experiment = config.create(is_real=is_real, **deciding)
     execution = Execution(**{name: places[name] for name in flags.EXECUTION})
-    runtime.configure(execution.runtime)
+    runtime.configure(execution.runtime, execution.device_names)
     data = components.load_data(experiment, places["data"], execution.data_dir, log=say)
     if execution.runtime != "remote":
         _check_folders(experiment)
@@ -125,7 +125,11 @@ def prepare(**settings: Value) -> Prepared:
         "full_model_seconds": experiment.devices.full_seconds,
     }
     folder = places["output_dir"] or new_folder(f"{experiment.task.name}-{experiment.algo}")
-    known = {"data_is_real": data.real, "paper": experiment.paper}
+    known = {
+        "data_is_real": data.real,
+        "paper": experiment.paper,
+        "tier_costs": accounts.figures(),
+    }
     lock = results.prepare_folder(folder, identity, {**execution.as_config(), **known})
     return Prepared(experiment, execution, data, model, accounts, folder, identity, lock)
 
@@ -139,6 +143,8 @@ def train(prepared: Prepared) -> None:
     """Train and save the final weights, with the statistics that they are evaluated with."""
     task, data = prepared.experiment.task.name, prepared.data.description
     say(f"{task} with {prepared.experiment.algo}; data {data}; results in {prepared.folder}")
+    for line in components.tier_lines(prepared.experiment, prepared.model, prepared.accounts):
+        say(line)
     with prepared.execution.installed(), _own_folders(prepared) as experiment:
         _train(prepared, experiment)
 

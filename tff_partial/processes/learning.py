@@ -50,7 +50,7 @@ class TieredParams:
     @property
     def tier_names(self) -> tuple[str, ...]:
         """The names of the tiers, in results."""
-        return tuple(tier.name for tier in self.tiers)
+        return tuple(tier.label for tier in self.tiers)
 
 
 def build_tiered_process(

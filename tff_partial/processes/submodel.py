@@ -7,7 +7,8 @@
     each element of w <- w + mean of d over the clients that hold it; held by nobody, it stays
 
 A tier is a rate: `strong` is 1; `moderate` and `weak` are 0.45 and 0.2, EmbracingFL's widths (table
-10); `1/2` or `0.5` is half of the channels. Algorithms differ in the rule (submodels.selection) and
+10); `1/2` or `0.5` is half of the channels; a budget such as `memory:0.25` is the largest that fits
+(costs.budgets). Algorithms differ in the rule (submodels.selection) and
 in the small model of a tier (`SubmodelParams.submodel`).
 """
 
@@ -43,10 +44,10 @@ class Submodel(NamedTuple):
 
 
 def create_submodel(
-    model: ModelSpec, tier: Tier, scaler: bool = False, rounding: str = "ceil", **options: Any
+    model: ModelSpec, rate: float, scaler: bool = False, rounding: str = "ceil", **options: Any
 ) -> Submodel:
-    """Return the small model of a tier, with the options of `narrowing.rates`."""
-    rate, channels = tier.rate, groups.analyse(model)
+    """Return the small model of a rate, with the options of `narrowing.rates`."""
+    channels = groups.analyse(model)
     shares = narrowing.rates(channels, rate, **options)
     sizes = tuple(narrowing.sizes(channels, shares, rounding))
     return Submodel(rate, sizes, narrowing.create(model, sizes, shares if scaler else ()))
@@ -61,7 +62,23 @@ class SubmodelParams(learning.TieredParams):
 
     def submodel(self, model: ModelSpec, tier: Tier) -> Submodel:
         """Return the small model that clients of the tier train."""
-        return create_submodel(model, tier)
+        return self.at_rate(model, self.rate_of(model, tier))
+
+    def at_rate(self, model: ModelSpec, rate: float) -> Submodel:
+        """Return the small model of a rate."""
+        return create_submodel(model, rate)
+
+    def cost_at(self, model: ModelSpec, rate: float) -> costs.ClientCost:
+        """Return what a round costs a client that trains the small model of a rate."""
+        return costs.narrow(model, self.at_rate(model, rate).spec, self.local.batch_size)
+
+    def rate_of(self, model: ModelSpec, tier: Tier) -> float:
+        """Return the rate of a tier; of a budget it is looked for once for a `ModelSpec`."""
+        found = vars(model).setdefault("_rates", {})
+        if (self, tier) not in found:
+            cost = functools.partial(self.cost_at, model)
+            found[self, tier] = costs.rate_of(tier, model, self.local.batch_size, cost)
+        return found[self, tier]
 
     def masks(self) -> tuple[bool, bool]:
         """Return whether classes that a client lacks are masked: its logits, its rows."""
@@ -84,8 +101,8 @@ class HeteroParams(SubmodelParams):
     masked_logits: bool = True
     masked_rows: bool = True
 
-    def submodel(self, model: ModelSpec, tier: Tier) -> Submodel:
-        return create_submodel(model, tier, self.scaler)
+    def at_rate(self, model: ModelSpec, rate: float) -> Submodel:
+        return create_submodel(model, rate, self.scaler)
 
     def masks(self) -> tuple[bool, bool]:
         return self.masked_logits, self.masked_logits or self.masked_rows
@@ -146,8 +163,8 @@ def build(
 
 
 def cost(model: ModelSpec, params: SubmodelParams, tier: Tier) -> costs.ClientCost:
-    """Return what a round costs a client that trains the small model and sends nothing else."""
-    return costs.narrow(model, params.submodel(model, tier).spec, params.local.batch_size)
+    """Return what a round costs a client of the tier."""
+    return params.cost_at(model, params.rate_of(model, tier))
 
 
 def _client_fn(

@@ -88,7 +88,7 @@ def step_operations(model: ModelSpec, batch_size: int, count: int) -> list[int]:
 def feddse_table7() -> dict[str, Ours]:
     """Return memory, computation and communication of a whole model and of a third of it."""
     model, batch = _create("preact_resnet18"), 8
-    small = submodel.create_submodel(model, tiers.create("1/3"))
+    small = submodel.create_submodel(model, 1 / 3)
     clients = {
         "fedavg": costs.whole(model, batch),
         "feddse": costs.narrow(model, small.spec, batch),

@@ -167,7 +167,7 @@ def read_run(path: str, shown: str) -> Run:
             if known.capacities:
                 tiers.parse_drawn(known.capacities)
             if known.tiers:
-                tiers.parse(known.tiers)
+                tiers.parse(known.tiers, clients=known.clients)
         rows = metrics.read(path)
         current = _summarize(config.settings, rows) if rows else {}
         similarity = _read_similarity(path)

@@ -122,26 +122,27 @@ def _tier_lines(row: Row) -> list[Line]:
     spread = row.spread_of("average_capacity")
     capacity = cells.NONE if spread is None else cells.significant(spread.mean)
     lines = []
-    for name, count in _tiers(row.counted[0].settings).items():
-        clients = _mean_column(row, f"clients_{name}")
-        accuracy = row.spread_of(f"train_accuracy_{name}")
+    for tier, count in _tiers(row.counted[0].settings).items():
+        clients = _mean_column(row, f"clients_{tier.label}")
+        accuracy = row.spread_of(f"train_accuracy_{tier.label}")
         shown = cells.with_spread(accuracy, cells.percent, cells.PERCENT)
-        line = tuple(map(Cell, (capacity, name, count, clients, shown)))
+        line = tuple(map(Cell, (capacity, tier.name, count, clients, shown)))
         lines.append(Line(row.label, line, row.is_real))
     return lines
 
 
-def _tiers(settings: Fields) -> dict[str, str]:
+def _tiers(settings: Fields) -> dict[tiers.Tier, str]:
     """Return tier -> its clients; if capacities are drawn, rate -> how often."""
     if settings.get("capacities"):
         shares = tiers.parse_drawn(settings["capacities"])
         return {
-            tier.name: f"{cells.PERCENT * share:.3g} % of draws"
+            tier: f"{cells.PERCENT * share:.3g} % of draws"
             for tier, share in shares.items()
             if share >= _RARE
         }
     text = settings.get("tiers") or f"strong:{settings.get('clients', 1)}"
-    return {tier.name: str(tier.count) for tier in tiers.parse(text)}
+    parsed = tiers.parse(text, clients=settings.get("clients"))
+    return {tier: str(tier.count) for tier in parsed}
 
 
 def _mean_column(row: Row, column: str) -> str:

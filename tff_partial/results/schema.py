@@ -56,6 +56,7 @@ class KnownSettings:
     algo: str
     data: str
     tiers: str = ""
+    clients: Optional[int] = None
     rounds: int = 0
     seed: int = 0
     preset: Optional[str] = None
