@@ -7,9 +7,11 @@ import tensorflow_federated as tff
 
 from tests import tiny
 from tff_partial import costs
-from tff_partial.core import evaluation, starting_values
+from tff_partial.core import evaluation, starting_values, tracing
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
+from tff_partial.processes import learning
+from tff_partial.submodels import groups
 
 layers = tf.keras.layers
 LOCAL = LocalTraining(steps=3, batch_size=4, learning_rate=0.1, momentum=0.5)
@@ -106,17 +108,112 @@ def create_trainable():
     return create(trainable=True)
 
 
+FROZEN = [BACKBONE, np.zeros(4), np.ones(4), np.zeros(4), MEAN, VARIANCE]
+
+
 @pytest.mark.parametrize("initial", [True, False])
-def test_values_are_the_same_in_every_graph(spec, initial):
-    expected = [BACKBONE, np.zeros(4), np.ones(4), np.zeros(4), MEAN, VARIANCE]
-
+def test_frozen_values_are_the_same_in_every_graph(spec, initial):
     @tff.tensorflow.computation
-    def in_tff():
-        return [v.read_value() for v in spec.instantiate(initial=initial).frozen]
+    def in_a_graph():
+        model = spec.instantiate("float16", initial)
+        return [v.read_value() for v in model.frozen]
 
-    in_bfloat16 = [v.numpy() for v in spec.instantiate("bfloat16", initial).frozen]
-    for values in (tff.backends.native.create_sync_local_cpp_execution_context and [], in_bfloat16):
-        for value, wanted in zip(values, expected):
-            np.testing.assert_allclose(value, wanted)
+    for values in (in_a_graph(), spec.instantiate("bfloat16", initial).frozen):
+        for value, expected in zip(values, FROZEN, strict=True):
+            np.testing.assert_allclose(value, expected)
 
 
+def saved(folder, kind):
+    """Return how a user would get a trained model, in different ways."""
+    model = create_trainable()
+    rng = np.random.default_rng(1)
+    weights = [rng.uniform(0.5, 1.0, w.shape).astype(np.float32) for w in model.get_weights()]
+    model.set_weights(weights)
+    path = f"{folder}/saved{kind}"
+    if kind in (".weights.h5", "checkpoint"):
+        model.save_weights(path)
+    elif kind == ".keras":
+        model.save(path)
+
+    def load():
+        if kind == ".keras":
+            return tf.keras.models.load_model(path, compile=False)
+        fresh = create_trainable()
+        if kind == "set_weights":
+            fresh.set_weights(weights)
+        elif kind == "assign":
+            for variable, value in zip(fresh.variables, weights):
+                variable.assign(value)
+        else:
+            fresh.load_weights(path)
+        return fresh
+
+    return weights, load
+
+
+@pytest.mark.parametrize("kind", [".weights.h5", ".keras", "checkpoint", "set_weights", "assign"])
+def test_a_process_starts_with_loaded_weights(tmp_path, kind):
+    weights, load = saved(tmp_path, kind)
+    spec = ModelSpec(load, (tiny.FEATURES,))
+    assert not spec.has_frozen
+    started = learning.build_initial_weights(spec)()
+    by_shape = sorted(weights, key=lambda w: (w.shape, w.tolist()))
+    found = sorted(tiny.flat(started), key=lambda w: (w.shape, w.tolist()))
+    for value, expected in zip(found, by_shape, strict=True):
+        np.testing.assert_array_equal(value, expected)
+
+
+def test_values_that_follow_from_the_seed_are_left_to_the_graph():
+    graph = tf.Graph()
+    with graph.as_default():
+        tiny.spec(batch_norm=True).instantiate()
+    assert not starting_values.are_given(graph)
+    assert "_values" not in vars(tiny.spec(batch_norm=True))
+
+
+def test_nothing_is_loaded_into_a_graph(tmp_path):
+    _, load = saved(tmp_path, "assign")
+    spec, graph = ModelSpec(load, (tiny.FEATURES,)), tf.Graph()
+    with graph.as_default():
+        spec.instantiate(initial=False)
+    assert not starting_values.are_given(graph)
+
+
+def test_a_frozen_model_is_evaluated_with_its_values(spec):
+    (x, y), *_ = tiny.client_data()
+    model = spec.instantiate()
+    kernels = [v.numpy() for v in model.trainable]
+    hidden = np.maximum(features(x) @ kernels[0] + kernels[1], 0)
+    logits = hidden @ kernels[2] + kernels[3]
+    correct = float(np.mean(np.argmax(logits, 1) == y))
+    result = evaluation.build(spec, x, y)(model.weights)
+    assert result.metrics["accuracy"] == pytest.approx(correct)
+    evaluate = tff.learning.algorithms.build_fed_eval(spec.to_tff_model)
+    weights = tff.learning.models.ModelWeights([v.numpy() for v in model.trainable], [])
+    state = evaluate.set_model_weights(evaluate.initialize(), weights)
+    data = tf.data.Dataset.from_tensors((x, y))
+    metrics = evaluate.next(state, [data]).metrics["client_work"]["eval"]["current_round_metrics"]
+    assert metrics["accuracy"] == pytest.approx(correct)
+
+
+def test_graphs_with_frozen_values_are_not_kept(spec):
+    class Kept:
+        def get(self, name):
+            raise AssertionError("asked")
+
+        put = get
+
+    with tracing.kept_in(Kept()):
+        assert tracing.installed_for(spec) is None
+        assert tracing.installed_for(tiny.spec()) is not None
+        tiny.build("fedavg", LOCAL, spec)
+
+
+def test_sub_models_of_frozen_layers_are_refused(spec):
+    with pytest.raises(ValueError, match="without frozen layers"):
+        groups.analyse(spec)
+
+
+def test_a_model_with_values_is_declared_outside_of_graphs():
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="outside of graphs"):
+        ModelSpec(create, (tiny.FEATURES,))

@@ -69,6 +69,7 @@ class ModelSpec:
         the model's costs (`costs.cut_of`).
       capacity_batch: Batch size at which capacities are computed; None: that of the training.
       checked: Whether the model is made of the layers of one that has been checked.
+      has_frozen: Whether it has frozen layers.
 
     Raises:
       ValueError: If the model would be trained otherwise than it is written, as its blocks in a
@@ -86,6 +87,7 @@ class ModelSpec:
     cuts: Mapping[str, Cut] = dataclasses.field(default_factory=dict)
     capacity_batch: Optional[int] = None
     checked: bool = dataclasses.field(default=False, repr=False, compare=False)
+    has_frozen: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         objectives.check(self.loss, self.metrics)
@@ -112,6 +114,7 @@ class ModelSpec:
             model_checks.check_trainable(keras_model, model)
         if are_given or model.frozen:
             vars(self)["_values"] = starting_values.of(self, are_given)
+            vars(self)["has_frozen"] = bool(model.frozen)
 
     def instantiate(self, precision: str = "float32", initial: bool = True) -> Model:
         """Build the model with variables of its own.

@@ -6,7 +6,6 @@ Every check is made once, when a `ModelSpec` is built, in a graph that is thrown
 from __future__ import annotations
 
 import collections
-import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable
 
@@ -95,8 +94,10 @@ def check_chain(keras_model: KerasModel, x: Tensor, create: Callable[[KerasModel
         raise _refused(keras_model, "its layers cannot be called so") from error
     if {id(v) for v in keras_model.variables} - {id(v) for v in model.everything}:
         raise _refused(keras_model, "it has variables that belong to none of its layers")
-    for mode, (expected, actual) in zip(("inference", "training"), _run_both(keras_model, model, x)):
-        for place, a, b in zip(_places(keras_model, model), expected, actual, strict=True):
+    for mode, (expected, actual) in zip(
+        ("inference", "training"), _run_both(keras_model, model, x)
+    ):
+        for place, a, b in zip(_places(keras_model, model), expected, actual):
             if not _is_same(a, b):
                 raise _refused(keras_model, f"in {mode} mode {place} {_described(b, a)}")
     return model

@@ -12,8 +12,8 @@ of a convolution:
 | embedding            | 0                           | 0              | length * dim | 0          |
 
 `hidden` is a dense layer that another dense layer follows. Everything else counts 0, and so do
-layers of unknown kinds, but for their parameters. The rows of LSTM and embedding are not from the
-paper.
+layers of unknown kinds, but for their parameters. What frozen layers do not compute is in `frozen`.
+The rows of LSTM and embedding are not from the paper.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from collections.abc import Mapping, Sequence
 from typing import Callable, NamedTuple, Optional
 
 from tff_partial.core.lazy import tf
-from tff_partial.core.model import ModelSpec
+from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import Layer, Structure
+from tff_partial.costs import frozen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +37,7 @@ class BlockCost:
     Attributes:
       name: The block's name.
       parameters: Trainable numbers.
-      statistics: Other numbers, such as moving means.
+      statistics: Other numbers that are sent, such as moving means; not those of frozen layers.
       activations: Outputs of convolutions and dense layers (but not of a single neuron), 10 numbers
         for each unit, step and direction of an LSTM.
       forward: Operations of the forward pass.
@@ -95,6 +96,7 @@ def _measure(model: ModelSpec) -> tuple[BlockCost, ...]:
         for layer in layers.values():
             if (rule := _rule(layer)) is not None:
                 layer.call = _recorded(layer, rule, calls)
+        noted = frozen.note_trained(layers.values(), calls)
         # No constant: shapes that depend on the values must stay unknown.
         example = tf.compat.v1.placeholder(model.input_dtype, [1, *model.input_shape])
         x = built.preprocess(example)
@@ -106,8 +108,9 @@ def _measure(model: ModelSpec) -> tuple[BlockCost, ...]:
             collections.Counter(call.rule(call, following))
             for call, following in zip(calls, [*calls[1:], None])
         ]
+        counts = frozen.left_out([call.layer for call in calls], counts, noted)
         return tuple(
-            _block_cost(block, counts[start:stop])
+            _block_cost(built, block, counts[start:stop])
             for block, start, stop in zip(built.blocks, ends, ends[1:])
         )
 
@@ -126,8 +129,12 @@ def _recorded(layer: Layer, rule: _Rule, calls: list[_Call]) -> Callable[..., St
     return recorded
 
 
-def _block_cost(block: Layer, counts: Sequence[collections.Counter[str]]) -> BlockCost:
-    numbers = {"parameters": block.trainable_variables, "statistics": block.non_trainable_variables}
+def _block_cost(
+    model: Model, block: Layer, counts: Sequence[collections.Counter[str]]
+) -> BlockCost:
+    sent = {id(v) for v in model.statistics}
+    statistics = [v for v in block.non_trainable_variables if id(v) in sent]
+    numbers = {"parameters": block.trainable_variables, "statistics": statistics}
     total = sum(counts, collections.Counter())
     total.update({key: sum(v.shape.num_elements() for v in vs) for key, vs in numbers.items()})
     fields = [field.name for field in dataclasses.fields(BlockCost)]
