@@ -6,9 +6,11 @@ import tensorflow as tf
 
 from tests import tiny
 from tff_partial import costs
-from tff_partial.core import keras_compat, layer_graph
+from tff_partial.core import keras_compat, layer_graph, local_training
 from tff_partial.core import model as model_spec
 from tff_partial.core.local_training import LocalTraining
+from tff_partial.core.model import Cut
+from tff_partial.layers import parts
 from tff_partial.submodels import groups
 
 layers = tf.keras.layers
@@ -290,3 +292,60 @@ def test_what_cannot_be_cut_is_refused_by_name(what):
     create, why = REFUSED[what]
     with pytest.raises(ValueError, match=why):
         model_spec.ModelSpec(create, (5,))
+
+
+APPLICATIONS = {
+    "MobileNetV2": {"alpha": 0.35},
+    "EfficientNetB0": {},
+    "ResNet50": {},
+}
+# Some of the blocks, in their order.
+APPLICATION_BLOCKS = {
+    "MobileNetV2": ["Conv1", "block_2", "block_3_expand", "block_15", "predictions"],
+    "EfficientNetB0": ["rescaling", "block1a_se", "block2b", "top_dropout", "predictions"],
+    "ResNet50": ["conv1_conv", "conv2_block1", "conv2_block1_out", "conv5_block3", "predictions"],
+}
+
+
+def application(name):
+    create = getattr(tf.keras.applications, name)
+    given = {"weights": None, "classes": 4, "classifier_activation": None, **APPLICATIONS[name]}
+    return model_spec.ModelSpec(lambda: create(input_shape=(32, 32, 3), **given), (32, 32, 3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_a_model_of_keras_applications_trains_after_a_cut(name):
+    """Its blocks are compared with the model when the spec is made."""
+    spec = application(name)
+    with tf.Graph().as_default():
+        model = spec.instantiate()
+        names = [block.name for block in model.blocks]
+        places = [names.index(block) for block in APPLICATION_BLOCKS[name]]
+        assert places == sorted(places)
+        part = parts.stopped(model, Cut(places[-2]))
+        tail = [v for block in model.blocks[places[-2] :] for v in block.trainable_variables]
+        assert [id(v) for v in part.variables] == [id(v) for v in tail]
+        rng = np.random.default_rng(0)
+        x = tf.constant(rng.normal(size=(4, 32, 32, 3)).astype(np.float32))
+        backprop = tf.function(local_training.backprop, autograph=False)
+        gradients, losses, _ = backprop(model, part, x, tf.constant([0, 1, 2, 3]))
+        with tf.compat.v1.Session() as session:
+            session.run(tf.compat.v1.global_variables_initializer())
+            values = session.run([losses, *gradients])
+    assert [value.shape for value in values[1:]] == [tuple(v.shape) for v in tail]
+    assert all(np.isfinite(value).all() and np.abs(value).max() > 0 for value in values)
+
+
+@pytest.mark.slow
+def test_mobilenet_trains_with_embracing_fl():
+    spec, rng = application("MobileNetV2"), np.random.default_rng(0)
+    data = [(rng.normal(size=(4, 32, 32, 3)).astype(np.float32), np.arange(4)) for _ in range(2)]
+    local = LocalTraining(steps=2, batch_size=2, learning_rate=0.01)
+    rounds = tiny.Rounds(tiny.build("embracing", local, spec, tiers=("strong", "weak")), data, 2)
+    before = rounds.weights()
+    rounds.next()
+    trained = len(spec.weights_type.trainable)
+    moved = [np.abs(a - b).max() for a, b in zip(rounds.weights(), before)]
+    assert np.isfinite(moved).all()
+    assert min(moved[:trained]) > 0

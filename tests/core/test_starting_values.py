@@ -90,20 +90,6 @@ def test_frozen_variables_are_in_no_weights_and_no_bytes(spec):
     assert (cost.parameters, cost.bytes_down, cost.bytes_up) == (numbers, *[4 * numbers] * 2)
 
 
-def test_a_frozen_layer_has_no_gradient_and_before_what_is_trained_no_backward_pass(spec):
-    base, alone = costs.measure(spec)[0], costs.measure(ModelSpec(create_trainable, (5,)))[0]
-    assert (base.name, base.forward) == (alone.name, alone.forward) == ("base_dense", 5 * 4 + 4)
-    assert (base.backward, base.update, base.activations) == (0, 0, 0)
-
-    def frozen_later():
-        first, frozen, last = layers.Dense(4), layers.Dense(6, trainable=False), layers.Dense(3)
-        return tf.keras.Sequential([first, frozen, last])
-
-    between = costs.measure(ModelSpec(frozen_later, (5,)))[1]
-    assert (between.error, between.backward, between.update) == (6 + 6 * 3, 6 + 6 * 3, 0)
-    assert between.activations == 6
-
-
 def create_trainable():
     return create(trainable=True)
 
