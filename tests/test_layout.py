@@ -5,9 +5,11 @@ import pathlib
 ROOT = pathlib.Path(__file__).parent.parent
 # A few lines that start a command of `cli`.
 SHIMS = {
+    "test_activations.py",
     "test_check_gpu.py",
     "test_claims.py",
     "test_compare.py",
+    "test_ls.py",
     "test_plots.py",
     "runtime/test_worker.py",
 }
@@ -19,6 +21,7 @@ TOPICS = {
     "report/test_report_browser.py",
     "runtime/in_process/test_stock_algorithms.py",
     "runtime/test_runtimes.py",
+    "runtime/workers/test_stunnel.py",
     "tasks/test_tasks.py",
 }
 

@@ -37,9 +37,12 @@ from typing import Optional, Union
 
 import numpy as np
 
+from tff_partial.core import checks
+
 # EmbracingFL's widths (table 10: 55 % and 80 % of the channels are dropped).
 NAMED_RATES = {"strong": 1.0, "moderate": 0.45, "weak": 0.2}
 NAMES = tuple(NAMED_RATES)
+_BUDGETS = ("memory", "compute", "params", "rate", "blocks")
 _RATE = re.compile(r"[0-9]{1,9}/0*[1-9][0-9]{0,8}|[0-9]*\.[0-9]+|1")
 _BLOCKS, _MEMORY = re.compile(r"\d+"), re.compile(r"0?\.\d+")
 _BUDGET = re.compile(
@@ -123,7 +126,7 @@ def create(name: str, count: int = 0, are_rates: bool = False) -> Tier:
         raise _no_rate(name)
     raise ValueError(
         "tier must be strong, moderate, weak, a number of removed blocks, a capacity below 1 or a "
-        f"budget such as memory:0.25. Received: tier={name!r}"
+        f"budget such as memory:0.25. Received: tier={name!r}{_meant(name)}"
     )
 
 
@@ -147,8 +150,13 @@ def _budget(name: str, count: int) -> Tier:
 def _no_rate(name: str) -> ValueError:
     return ValueError(
         "a tier of sub-models must be strong, moderate, weak, a rate in (0, 1] such as 1/2 or "
-        f"0.5, or a budget such as memory:0.25. Received: tier={name!r}"
+        f"0.5, or a budget such as memory:0.25. Received: tier={name!r}{_meant(name)}"
     )
+
+
+def _meant(entry: str) -> str:
+    """Return the end of an error's line: what a misspelt name may mean."""
+    return checks.did_you_mean(entry.partition(":")[0], (*NAMES, *_BUDGETS))
 
 
 def as_tiers(tiers: Iterable[Union[str, Tier]], are_rates: bool = False) -> tuple[Tier, ...]:
@@ -171,10 +179,12 @@ def parse(text: str, are_rates: bool = False, clients: Optional[int] = None) -> 
     matches = [_ENTRY.fullmatch(entry) for entry in text.split(",")]
     found = [(create(match[1], 0, are_rates), match[2]) for match in matches if match]
     if len({tier.name for tier, _ in found}) < len(matches):
+        wrong = next((e for e, m in zip(text.split(","), matches) if m is None), "")
         raise ValueError(
             "tiers must be like strong:16,moderate:16,weak:96, each once; a number of removed "
             "blocks, a capacity below 1, a rate such as 1/2 or a budget such as memory:0.25 may "
-            f"stand for a name, and a share such as 87.5% for a number. Received: tiers={text!r}"
+            "stand for a name, and a share such as 87.5% for a number. "
+            f"Received: tiers={text!r}{_meant(wrong)}"
         )
     counts = _counts([number for _, number in found], text, clients)
     return tuple(dataclasses.replace(tier, count=n) for (tier, _), n in zip(found, counts))
@@ -204,6 +214,7 @@ def select(tiers: Sequence[Tier], only: str) -> tuple[Tier, ...]:
     if not {*names} <= {*named} or len({*names}) < len(names):
         raise ValueError(
             f"only_tiers must be of {sorted(named)}, each once. Received: only_tiers={only}"
+            + "".join(checks.did_you_mean(n, named) for n in names if n not in named)
         )
     return tuple(named[name] for name in names)
 

@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
 from tff_partial import costs
 from tff_partial.algorithms import registry
 from tff_partial.cli import command_line
-from tff_partial.core import checks
+from tff_partial.core import checks, own_code
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Cut, ModelSpec
 from tff_partial.core.types import Row
 from tff_partial.costs import overview
-from tff_partial.experiments import bundled
-from tff_partial.experiments.bundled import models, tasks
+from tff_partial.experiments import bundled, own
+from tff_partial.experiments.bundled import models
 from tff_partial.recipes import catalog, exact
 from tff_partial.tiers import NAMED_RATES, NAMES, Tier, as_tiers
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the report that the arguments ask for; return the exit code."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     parser = command_line.Parser("costs", __doc__)
     add = parser.add_argument
     add("--model", default="resnet20", help=f"{', '.join(models.NAMES)}.")
@@ -99,12 +97,14 @@ def default_input(model: str, task: Optional[str] = None) -> tuple[tuple[int, ..
     Raises:
       ValueError: If there is no such model or task, or the model does not take its examples.
     """
+    if task is not None:
+        chosen, _ = own.task_of(task)
+        bundled.check_model_fits(model, chosen)
+        return chosen.input_shape, chosen.num_classes
+    if own_code.is_name(model):
+        raise ValueError(f"task must be given with a model of your own. Received: model={model!r}")
     checks.one_of("model", model, models.NAMES)
-    if task is None:
-        return models.ARCHITECTURES[model].input_shape, models.ARCHITECTURES[model].num_classes
-    checks.one_of("task", task, tasks.TASKS)
-    bundled.check_model_fits(model, tasks.TASKS[task])
-    return tasks.TASKS[task].input_shape, tasks.TASKS[task].num_classes
+    return models.ARCHITECTURES[model].input_shape, models.ARCHITECTURES[model].num_classes
 
 
 def report(
@@ -116,10 +116,11 @@ def report(
     the channels unless the tier is strong; `width` keeps that share of the channels.
     """
     model = bundled.create_model(name, shape, num_classes)
-    is_papers = (shape, num_classes) == default_input(name)
+    is_own = own_code.is_name(name)
+    is_papers = not is_own and (shape, num_classes) == default_input(name)
     published = exact.published_sizes(name) if is_papers else {}
     clients = _clients(model, batch_size, tiers)
-    for width in (NAMED_RATES["moderate"], NAMED_RATES["weak"]):
+    for width in () if is_own else (NAMED_RATES["moderate"], NAMED_RATES["weak"]):
         small = bundled.create_model(name, shape, num_classes, width)
         clients["width", f"{width:g}"] = costs.narrow(model, small, batch_size)
     return {

@@ -113,6 +113,7 @@ class Accounts:
       clients: The population.
       devices: The clients' devices; where tiers stay, weaker ones are slower.
       seed: Decides which client has which speed.
+      mean_size: Returns the mean of the clients' numbers of examples; computed by default.
     """
 
     tier_names: Sequence[str]
@@ -125,6 +126,7 @@ class Accounts:
     clients: int
     devices: Devices
     seed: int
+    mean_size: Optional[Callable[[], float]] = None
 
     @functools.cached_property
     def _speeds(self) -> np.ndarray:
@@ -135,7 +137,10 @@ class Accounts:
     @functools.cached_property
     def _full_operations(self) -> int:
         """Those of the whole model, for a client with the average number of examples."""
-        mean = sum(self.size_of(client) for client in range(self.clients)) / self.clients
+        if self.mean_size is not None:
+            mean = self.mean_size()
+        else:
+            mean = sum(self.size_of(client) for client in range(self.clients)) / self.clients
         return self._operations(self.whole, max(round(mean), 1))
 
     def _operations(self, cost: costs.ClientCost, size: int) -> int:

@@ -15,7 +15,7 @@ from tff_partial.experiments.config import Experiment
 from tff_partial.experiments.participation import ClientArrays, Process
 from tff_partial.processes.averaging import AveragingProcess
 
-_PAPER_NEEDS_REAL_DATA = (
+PAPER_NEEDS_REAL_DATA = (
     "preset='paper' must have the real data: --data=tfds downloads them, --data_dir names a "
     "folder where they are prepared; --preset=demo runs on embedded data. "
 )
@@ -31,7 +31,7 @@ def load_data(
     """
     is_paper, settings = experiment.preset == "paper", experiment.settings
     if is_paper and data == "embedded":
-        raise ValueError(_PAPER_NEEDS_REAL_DATA + "Received: data='embedded'")
+        raise ValueError(PAPER_NEEDS_REAL_DATA + "Received: data='embedded'")
     loaded = tasks.load(
         experiment.task,
         data=data,
@@ -44,7 +44,7 @@ def load_data(
         log=(lambda line: None) if is_paper else log,
     )
     if is_paper and not loaded.real:
-        raise ValueError(_PAPER_NEEDS_REAL_DATA + f"Received: {loaded.description}")
+        raise ValueError(PAPER_NEEDS_REAL_DATA + f"Received: {loaded.description}")
     bundled.check_model_fits(settings.model, loaded)
     return loaded
 
@@ -105,6 +105,7 @@ def create_accounts(
         data.num_clients,
         experiment.devices,
         experiment.seed,
+        data.mean_size,
     )
     participants = config.participants(experiment)
     accounts.check_deadline(

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from typing import Optional
 
 from tff_partial import runtime
+from tff_partial.core import checks
 from tff_partial.core.lazy import tff
 from tff_partial.experiments import client_store
+from tff_partial.runtime import Context
 
 STATES = ("memory", "disk")
 
@@ -44,12 +46,12 @@ class Execution:
     trace_cache: str = "auto"
 
     def __post_init__(self) -> None:
-        received = f"Received: client_state={self.client_state!r}"
-        if self.client_state not in STATES:
-            raise ValueError(f"client_state must be one of {STATES}. {received}")
+        checks.one_of("runtime", self.runtime, runtime.NAMES)
+        checks.one_of("client_state", self.client_state, STATES)
         if self.client_state_cache is not None and self.client_state != "disk":
             raise ValueError(
-                f"client_state_cache must be given with client_state='disk'. {received}"
+                "client_state_cache must be given with client_state='disk'. "
+                f"Received: client_state={self.client_state!r}"
             )
         runtime.check(self.runtime, self.addresses, self.client_parallelism, self.device_names)
 
@@ -85,13 +87,13 @@ class Execution:
         }
 
     @contextlib.contextmanager
-    def installed(self) -> Iterator[None]:
+    def installed(self) -> Iterator[Context]:
         """Make TFF computations run on the runtime as long as the block lasts."""
         context = runtime.create(
             self.runtime, self.addresses, self.client_parallelism, self.device_names
         )
         try:
             with tff.framework.get_context_stack().install(context):
-                yield
+                yield context
         finally:
             context.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Optional, Protocol
+from typing import TYPE_CHECKING, Optional, Protocol, runtime_checkable
 
 from tff_partial.core import lazy
 from tff_partial.core.lazy import tff
@@ -22,6 +22,13 @@ class Context(Protocol):
     def invoke(self, comp: Computation, arg: Structure) -> Structure: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class HasStatus(Protocol):
+    """A context that can say which of its workers answer."""
+
+    def status(self) -> str: ...
 
 
 def check(
