@@ -219,7 +219,6 @@ def to_tff_model(spec: ModelSpec) -> tff.learning.models.VariableModel:
         )
 
 
-<<<<<<< HEAD
 @functools.cache
 def _sequential_class() -> type:
     """Return the class of a model that leaves frozen variables out of its weights, as ours do."""
@@ -232,7 +231,8 @@ def _sequential_class() -> type:
             return [v for v in super().non_trainable_weights if id(v) not in self.left_out]
 
     return WithoutFrozen
-=======
+
+
 def _as_keras(loss: Callable[[Tensor, Tensor], Tensor]) -> tf.keras.losses.Loss:
     """Return a user's loss in the form that `tff.learning` takes."""
 
@@ -250,4 +250,3 @@ def _mean_metric(metric: objectives.Objective) -> tf.keras.metrics.Metric:
         return objectives.metric(metric, tf.cast(y_true, tf.int32), y_pred)
 
     return tf.keras.metrics.MeanMetricWrapper(values, name=objectives.name_of(metric))
->>>>>>> main

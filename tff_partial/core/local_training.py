@@ -26,11 +26,15 @@ import math
 from collections.abc import Sequence
 from typing import Callable, Optional, Union
 
-<<<<<<< HEAD
-from tff_partial.core import checks, keras_compat, loops, objectives, precision, schedules
-=======
-from tff_partial.core import checks, local_optimizers, loops, objectives, precision, schedules
->>>>>>> main
+from tff_partial.core import (
+    checks,
+    keras_compat,
+    local_optimizers,
+    loops,
+    objectives,
+    precision,
+    schedules,
+)
 from tff_partial.core.lazy import tf
 from tff_partial.core.local_optimizers import LocalOptimizer, OptimizerLike
 from tff_partial.core.model import Model
@@ -271,12 +275,8 @@ def _build_gradients(
 ) -> Callable[[Structure, Tensor], tuple[list[Tensor], Tensor]]:
     """Return (batch, labels) -> what a step follows; sums of loss, correct ones and examples."""
     variables = part.variables
-<<<<<<< HEAD
-    differentiate = part.backprop or functools.partial(backprop, model, part)
-=======
     decay = 0.0 if local.optimizer == "adamw" else local.weight_decay
-    differentiate = part.backprop or functools.partial(backprop, model, variables, part.forward)
->>>>>>> main
+    differentiate = part.backprop or functools.partial(backprop, model, part)
 
     def decayed(grads: list[Tensor], chosen: Callable[[Variable], bool]) -> list[Tensor]:
         return [g + decay * v if chosen(v) else g for g, v in zip(grads, variables)]

@@ -31,11 +31,8 @@ class Sgd:
         self._buffers = [model.buffer(v) for v in (variables if momentum else ())]
         self._slopes = [model.buffer(v, SLOPE) for v in (variables if pull else ())]
         self.slope: Sequence[Tensor] = self._slopes
-<<<<<<< HEAD
         self._constrained = [i for i, v in enumerate(variables) if v.constraint is not None]
-=======
         self.state = self._buffers
->>>>>>> main
 
     def reset(self, state: Sequence[Tensor] = (), slope: Sequence[Tensor] = ()) -> None:
         """Start from this momentum and this slope, or from zero."""
