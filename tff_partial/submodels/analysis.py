@@ -66,6 +66,8 @@ class Analysis:
         example = tf.compat.v1.placeholder(spec.input_dtype, [None, *spec.input_shape])
         x = model.preprocess(example)
         self._labels[x.ref()] = moving.none(len(x.shape))
+        kind = tf.keras.layers.TimeDistributed
+        self._distributed = tuple(layer.name for layer in model.layers_of(kind))
         with keras_compat.replaced_calls(_watched(model.blocks), self._watching):
             logits = model.forward(x, training=False)
         self.logits, self.classes = self.labels(logits, model.blocks[-1]), logits.shape[-1]
@@ -132,10 +134,11 @@ class Analysis:
         """Return what the rule of a layer's kind says of its output."""
         out = tuple(out)
         if kind.moves is not None:
+            labels = [self.neurons.without_kept(x) for x in labels]
             return kind.moves(self, layer, labels, shapes, out)
         if kind.channels is None:
             raise NotFollowed("it is of no such kind")
-        before = [x[:-1] for x in labels]
+        before = [self.neurons.without_kept(x[:-1]) for x in labels]
         if not kind.pointwise and not all(map(moving.is_free, before)):
             raise NotFollowed("its channels must be the last axis")
         axes = [x[-1] if x else None for x in labels]
@@ -160,10 +163,13 @@ class Analysis:
                 self._labels.setdefault(output.ref(), labels)
         return self._labels[tensor.ref()]
 
-    def literal(self) -> None:
-        """Raise `NotFollowed` if a number of channels stands in code that is not made anew."""
-        layer = self._calling[-1] if self._calling else None
-        if not isinstance(layer, tf.keras.layers.TimeDistributed) and not op_layers.is_op(layer):
+    def check_literal(self, name: str) -> None:
+        """Raise `NotFollowed` if a number of channels stands in code that is not made anew.
+
+        `name` is that of the operation. What a TimeDistributed reshapes to, it asks its input.
+        """
+        is_distributed = any(step.startswith(self._distributed) for step in name.split("/"))
+        if not is_distributed and not op_layers.is_op(self._calling[-1] if self._calling else None):
             raise NotFollowed("it reshapes to a fixed number of channels")
 
     def new(self, layer: Layer, size: int, field: str = "units") -> Owners:

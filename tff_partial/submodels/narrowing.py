@@ -7,6 +7,7 @@ group. A narrow model has the variables of the full one, in the same order.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Callable, Optional, Union
@@ -20,6 +21,7 @@ from tff_partial.submodels import containers, layer_rules
 from tff_partial.submodels import groups as channel_groups
 from tff_partial.submodels.groups import Channels
 from tff_partial.submodels.labels import Shape
+from tff_partial.submodels.layer_rules import Kind
 
 Scaler = Union[float, Array]
 """What all channels are divided by, or each of them."""
@@ -129,7 +131,8 @@ class _Builder:
         _prepare(config)
         for field, axis in self._channels.resized.get(id(layer), ()):
             sizes = axis.size, axis.kept(self._kept)
-            _replace(config, field.split("/"), lambda value, n=sizes: kind.resized(value, *n))
+            new = functools.partial(_new_size, kind, sizes)
+            config = _replaced(config, field.split("/"), new)
         made = kind.create(type(layer), config)
         scaler = self._scaler(layer)
         return _scaled_class()(made, scaler, self._before, name=layer.name) if scaler else made
@@ -145,14 +148,19 @@ class _Builder:
         return rates[0] if len({*rates}) == 1 else np.array(rates, np.float32)
 
 
-def _replace(config: Structure, way: Sequence[str], new: Callable[[int], int]) -> None:
-    """Replace what stands at the end of the way, if there is such a place."""
-    *before, last = [int(step) if step.isdecimal() else step for step in way]
-    for step in before:
-        config = config.get(step) if isinstance(config, dict) else config[step]
-        if config is None:
-            return
-    config[last] = new(config[last])
+def _new_size(kind: Kind, sizes: tuple[int, int], value: int) -> int:
+    return kind.resized(value, *sizes)
+
+
+def _replaced(config: Structure, way: Sequence[str], new: Callable[[int], int]) -> Structure:
+    """Return a configuration with another value at the end of the way, if there is such a place."""
+    if not way or config is None:
+        return config and new(config)
+    if isinstance(config, dict):
+        inner = {way[0]: _replaced(config.get(way[0]), way[1:], new)}
+        return {**config, **inner} if way[0] in config else config
+    at = int(way[0])
+    return [*config[:at], _replaced(config[at], way[1:], new), *config[at + 1 :]]
 
 
 def _prepare(config: LayerConfig) -> None:

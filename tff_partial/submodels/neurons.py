@@ -33,7 +33,7 @@ class Neurons:
     def __init__(self) -> None:
         self._count = 1
         self._pairs: list[tuple[Owners, Owners]] = []
-        self._whole: list[Owners] = []
+        self._whole = {0}
 
     def new(self, size: int) -> Owners:
         """Return so many new neurons."""
@@ -44,11 +44,16 @@ class Neurons:
         """Keep the neurons at each position together; what meets no neuron is always kept."""
         free = (first == 0) | (second == 0)
         self._pairs.append((first[~free], second[~free]))
-        self._whole += [first[free], second[free]]
+        self.keep(first[free])
+        self.keep(second[free])
 
     def keep(self, owners: Owners) -> None:
         """Keep these neurons always."""
-        self._whole.append(owners)
+        self._whole.update(owners.tolist())
+
+    def without_kept(self, labels: Labels) -> Labels:
+        """Return None for axes of which all neurons are always kept already."""
+        return tuple(x if x is None or {*x.tolist()} - self._whole else None for x in labels)
 
     def roots(self) -> tuple[Array, Array]:
         """Return the smallest neuron that each one is joined with, and those always kept."""
@@ -61,7 +66,7 @@ class Neurons:
             for side in (first, second):
                 np.minimum.at(roots, before[side], smaller)
             roots = roots[roots]
-        return roots, np.unique(roots[np.concatenate([[0], *self._whole]).astype(int)])
+        return roots, np.unique(roots[sorted(self._whole)])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

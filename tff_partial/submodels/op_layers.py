@@ -32,6 +32,7 @@ def repeat(
     """Call the operation again, where `sizes` are those of its output's channel axes, else None."""
     from keras.src.layers.core import tf_op_layer
 
+    args, kwargs = tf.nest.map_structure(_constant, (args, kwargs))
     if getattr(layer, "function", None) is tf.reshape and any(sizes):
         (tensor, *rest), given = args, dict(kwargs)
         shape = given.pop("shape", None) or rest.pop(0)
@@ -40,6 +41,13 @@ def repeat(
     if isinstance(layer, tf_op_layer.TFOpLambda):
         return layer.function(*args, **kwargs)
     return type(layer).from_config(layer.get_config())(*args, **kwargs)
+
+
+def _constant(value: Structure) -> Structure:
+    """Return a number of the copied model's graph, such as the 1 of `x + 1`, as one of this graph."""
+    if not tf.is_tensor(value) or tf.keras.backend.is_keras_tensor(value):
+        return value
+    return tf.constant(tf.get_static_value(value), value.dtype)
 
 
 def _is_literal(size: Structure) -> bool:

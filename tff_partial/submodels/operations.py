@@ -32,6 +32,7 @@ def follow(analysis: Analysis, op: Operation, inputs: Sequence[Labels]) -> Seque
     Raises:
       NotFollowed: If there is no rule, or it cannot speak for the channels of its inputs.
     """
+    inputs = [analysis.neurons.without_kept(labels) for labels in inputs]
     if all(moving.is_free(labels) for labels in inputs):
         return [moving.none(output.shape.rank) for output in op.outputs]
     if op.type not in _RULES:
@@ -116,7 +117,7 @@ def _reshape(a: Analysis, op: Operation, inputs: Sequence[Labels]) -> Sequence[L
     (before, _), after = _shapes(op), tuple(op.outputs[0].shape)
     result = moving.reshape(a.neurons, inputs[0], before, after)
     if any(x is not None and fixed for x, fixed in zip(result, _literals(op.inputs[1], after))):
-        a.literal()
+        a.check_literal(op.name)
     return [result]
 
 
