@@ -8,8 +8,9 @@ inside.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Callable, NamedTuple, Optional
 
 from tff_partial.core import keras_compat
@@ -65,7 +66,7 @@ class Analysis:
         spec = model.spec
         example = tf.compat.v1.placeholder(spec.input_dtype, [None, *spec.input_shape])
         x = model.preprocess(example)
-        self._labels[x.ref()] = moving.none(len(x.shape))
+        self._graph, self._labels[x.ref()] = x.graph, moving.none(len(x.shape))
         kind = tf.keras.layers.TimeDistributed
         self._distributed = tuple(layer.name for layer in model.layers_of(kind))
         with keras_compat.replaced_calls(_watched(model.blocks), self._watching):
@@ -78,21 +79,36 @@ class Analysis:
         # Keras reads the signature of `call` when it decides what to pass.
         @functools.wraps(call)
         def watched(*args: Structure, **kwargs: Structure) -> Structure:
-            unmasked = {key: x for key, x in kwargs.items() if key not in _MASKS}
-            tensors = [x for x in tf.nest.flatten([args, unmasked]) if tf.is_tensor(x)]
-            labels = [self.labels(tensor, layer) for tensor in tensors]
-            self._calling.append(layer)
-            try:
-                self._receive(layer, tensors, labels)
-                outputs = call(*args, **kwargs)
-                self._answer(layer, tensors, labels, outputs)
-            except NotFollowed as why:
-                raise layer_rules.error(layer, str(why)) from None
-            finally:
-                self._calling.pop()
+            tensors = enter(layer, args, kwargs)
+            outputs = call(*args, **kwargs)
+            leave(layer, tensors, outputs)
             return outputs
 
+        # AutoGraph may convert what is called, for a user's layers, but not this.
+        enter, leave = map(tf.autograph.experimental.do_not_convert, (self._enter, self._leave))
         return watched
+
+    def _enter(self, layer: Layer, args: Structure, kwargs: Structure) -> list[Tensor]:
+        """Note the inputs of a layer, and return them.
+
+        None are those of another graph: a Sequential builds one when it learns its input's shape.
+        """
+        unmasked = {key: x for key, x in kwargs.items() if key not in _MASKS}
+        tensors = [x for x in tf.nest.flatten([args, unmasked]) if tf.is_tensor(x)]
+        if any(tensor.graph is not self._graph for tensor in tensors):
+            return []
+        labels = [self.labels(tensor, layer) for tensor in tensors]
+        self._calling.append(layer)
+        with _named(layer):
+            self._receive(layer, tensors, labels)
+        return tensors
+
+    def _leave(self, layer: Layer, tensors: Sequence[Tensor], outputs: Structure) -> None:
+        if tensors:
+            labels = [self.labels(tensor, layer) for tensor in tensors]
+            with _named(layer):
+                self._answer(layer, tensors, labels, outputs)
+            self._calling.pop()
 
     def _receive(self, layer: Layer, tensors: Sequence[Tensor], labels: Sequence[Labels]) -> None:
         """Remember the inputs of a layer; those of a second use must agree with them."""
@@ -149,10 +165,8 @@ class Analysis:
 
     def labels(self, tensor: Tensor, layer: Layer) -> Labels:
         """Return what the axes of a tensor are that a layer takes or returns."""
-        try:
+        with _named(layer):
             return self._followed(tensor)
-        except NotFollowed as why:
-            raise layer_rules.error(layer, str(why)) from None
 
     def _followed(self, tensor: Tensor) -> Labels:
         """Return what the axes of a tensor are, if need be by the operations that compute it."""
@@ -169,7 +183,8 @@ class Analysis:
         `name` is that of the operation. What a TimeDistributed reshapes to, it asks its input.
         """
         is_distributed = any(step.startswith(self._distributed) for step in name.split("/"))
-        if not is_distributed and not op_layers.is_op(self._calling[-1] if self._calling else None):
+        layer = self._calling[-1] if self._calling else None
+        if not is_distributed and not op_layers.is_made_anew(layer):
             raise NotFollowed("it reshapes to a fixed number of channels")
 
     def new(self, layer: Layer, size: int, field: str = "units") -> Owners:
@@ -213,6 +228,15 @@ class Analysis:
 
 
 _MASKS = ("mask", "attention_mask")
+
+
+@contextlib.contextmanager
+def _named(layer: Layer) -> Iterator[None]:
+    """Name the layer in the error if channels cannot be followed."""
+    try:
+        yield
+    except NotFollowed as why:
+        raise layer_rules.error(layer, str(why)) from None
 
 
 def _own_variables(layer: Layer) -> bool:

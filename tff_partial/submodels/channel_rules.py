@@ -57,20 +57,23 @@ def convolution(a: Analysis, layer: Layer, axes: Axes, *shapes: Shape) -> Option
     """
     check_last(layer)
     axis, groups = axes[0], layer.groups
-    filters = layer.filters // groups
-    if groups == 1 or axis is None or len(axis) > groups:
+    if groups == 1:
+        return _plain_convolution(a, layer, axes)
+    out: Optional[Owners]
+    if axis is not None and len(axis) == groups:
+        out = a.resize(layer, "filters", np.repeat(axis, layer.filters // groups))
+        a.resize(layer, "groups", axis)
+        within = None
+    else:
         out = a.new(layer, layer.filters, "filters")
         moving.join(a.neurons, np.split(out, groups))
-        if axis is not None:
-            axis = moving.join(a.neurons, np.split(axis, groups))
-    else:
-        out, axis = a.resize(layer, "filters", np.repeat(axis, filters)), None
-        a.resize(layer, "groups", axes[0])
-    a.own(layer.kernel, axis, out)
+        within = axis if axis is None else moving.join(a.neurons, np.split(axis, groups))
+    a.own(layer.kernel, within, out)
     a.own(layer.bias, out)
     return activated(a, layer, out)
 
 
+_plain_convolution = makes("filters", kernel="io", bias="o")
 _plain_transposed = makes("filters", kernel="oi", bias="o")
 
 

@@ -62,7 +62,8 @@ def _own(layer: Layer, narrow: Narrow) -> Layer:
     Its `__init__` is not run, as nobody knows its arguments; nor is its `build`.
     """
     base = tf.keras.Model if isinstance(layer, tf.keras.Model) else tf.keras.layers.Layer
-    made = type(layer).__new__(type(layer))
+    kind = type(layer)
+    made: Layer = kind.__new__(kind)  # type: ignore[call-overload]
     base.__init__(made, name=layer.name)
     given = {key: value for key, value in vars(layer).items() if key not in vars(base())}
     for key, value in given.items():

@@ -1,10 +1,10 @@
 """Channel groups: which axes of which variables belong to the same neurons, from the model itself.
 
 The outputs of a convolution, dense or recurrent layer make a group, and so do the heads of an
-attention; an addition joins the groups of its inputs, a concatenation puts them one after the other;
-normalisation, activation and pooling pass them on; a flatten maps a channel to several rows. Every
-layer is watched in one forward pass (`analysis`). The channels of the model's input and its logits
-are in no group: they are always kept.
+attention; an addition joins the groups of its inputs, a concatenation puts them one after the
+other; normalisation, activation and pooling pass them on; a flatten maps a channel to several rows.
+Every layer is watched in one forward pass (`analysis`). The channels of the model's input and its
+logits are in no group: they are always kept.
 """
 
 from __future__ import annotations

@@ -114,15 +114,20 @@ def reshape(neurons: Neurons, labels: Labels, before: Shape, after: Shape) -> La
 
 def _spread(labels: Labels, before: Shape, after: Shape, labelled: int) -> Owners:
     """Return the owner of every element, in the new shape; batches are of one example."""
-    old = [1, *before[1:]]
-    if None in old or None in after[1:]:
-        raise NotFollowed("it must reshape inputs of a known size")
-    total, rest = math.prod(old), math.prod(after[1:])  # type: ignore[arg-type]
+    old, new = [1, *_known(before[1:])], _known(after[1:])
+    total, rest = math.prod(old), math.prod(new)
     if rest == 0 or total % rest:
         raise NotFollowed("it moves channels into the batch")
     view = [-1 if i == labelled else 1 for i in range(len(old))]
-    owners = np.broadcast_to(np.reshape(labels[labelled], view), old)
-    return owners.reshape([total // rest, *after[1:]])
+    owners = np.broadcast_to(np.reshape(np.asarray(labels[labelled]), view), old)
+    return owners.reshape([total // rest, *new])
+
+
+def _known(shape: Shape) -> list[int]:
+    known = [size for size in shape if size is not None]
+    if len(known) < len(shape):
+        raise NotFollowed("it must reshape inputs of a known size")
+    return known
 
 
 def _divided(neurons: Neurons, owners: Owners) -> Labels:

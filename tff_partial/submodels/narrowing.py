@@ -121,7 +121,7 @@ class _Builder:
     def _output(self, layer: Layer) -> list[Optional[int]]:
         """Return the sizes of an output's channel axes; None for those that are always kept."""
         axes = self._channels.outputs.get(id(layer), ())
-        return [axis and axis.kept(self._kept) for axis in axes]
+        return [None if axis is None else axis.kept(self._kept) for axis in axes]
 
     def _leaf(self, layer: Layer) -> Layer:
         kind = layer_rules.kind_of(layer)

@@ -1,8 +1,8 @@
 """Neurons, numbered, and to which of them each position along an axis of a tensor belongs.
 
 `Owners` of an axis are the numbers of the neurons along it: a concatenation's are one list after
-the other, a flatten repeats them, a depth multiplier repeats each. The number 0 is that of no neuron
-and stands for what is always kept. Neurons that can only be kept together are joined, and a
+the other, a flatten repeats them, a depth multiplier repeats each. The number 0 is that of no
+neuron and stands for what is always kept. Neurons that can only be kept together are joined, and a
 *channel* is what has become one. Channels form a *group* if they stand along the same axes, equally
 often: whichever k of a group are kept, the shapes are the same.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Optional
 
 import numpy as np
@@ -92,12 +92,12 @@ class Axis:
     def size(self) -> int:
         return len(self.group)
 
-    def kept(self, sizes: list[int]) -> int:
+    def kept(self, sizes: Sequence[int]) -> int:
         """Return the length of the axis if so many channels are kept of each group."""
         fixed = int(np.sum(self.group < 0))
         return fixed + sum(count * sizes[g] for g, count in self.repeats.items())
 
-    def first(self, sizes: list[int]) -> Axis:
+    def first(self, sizes: Sequence[int]) -> Axis:
         """Return the axis of a model that has the first so many channels of each group."""
         limits = np.array([*sizes, 1 << 30, 1 << 30])  # the groups -2 and -1 are the last two
         chosen = self.channel < limits[self.group]

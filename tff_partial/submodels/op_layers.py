@@ -26,6 +26,11 @@ def name_of(layer: Layer) -> str:
     return getattr(getattr(layer, "function", None), "__name__", "")
 
 
+def is_made_anew(layer: Optional[Layer]) -> bool:
+    """Return whether numbers of channels that are written in an operation can be replaced."""
+    return is_op(layer) and getattr(layer, "function", None) is tf.reshape
+
+
 def repeat(
     layer: Layer, args: Structure, kwargs: Structure, sizes: Sequence[Optional[int]]
 ) -> Structure:
@@ -33,7 +38,7 @@ def repeat(
     from keras.src.layers.core import tf_op_layer
 
     args, kwargs = tf.nest.map_structure(_constant, (args, kwargs))
-    if getattr(layer, "function", None) is tf.reshape and any(sizes):
+    if is_made_anew(layer) and any(sizes):
         (tensor, *rest), given = args, dict(kwargs)
         shape = given.pop("shape", None) or rest.pop(0)
         shape = [new if new and _is_literal(old) else old for old, new in zip(shape, sizes)]
@@ -44,10 +49,11 @@ def repeat(
 
 
 def _constant(value: Structure) -> Structure:
-    """Return a number of the copied model's graph, such as the 1 of `x + 1`, as one of this graph."""
+    """Return a constant of the copied model's graph, as the 1 of `x + 1`, as one of this graph."""
     if not tf.is_tensor(value) or tf.keras.backend.is_keras_tensor(value):
         return value
-    return tf.constant(tf.get_static_value(value), value.dtype)
+    number = tf.get_static_value(value)
+    return value if number is None else tf.constant(number, value.dtype)
 
 
 def _is_literal(size: Structure) -> bool:

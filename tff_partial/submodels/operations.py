@@ -185,7 +185,7 @@ def _matmul(a: Analysis, op: Operation, inputs: Sequence[Labels]) -> Sequence[La
     (*_, rows, inner), (*_, other, columns) = sides
     if inner is not None or other is not None:
         raise NotFollowed("it multiplies and adds up channels without weights")
-    batch = [(side[:-2], shape[:-2]) for side, shape in zip(sides, _shapes(op))]
+    batch = [(tuple(side[:-2]), shape[:-2]) for side, shape in zip(sides, _shapes(op))]
     rank = op.outputs[0].shape.rank - 2
     return [(*moving.broadcast(a.neurons, batch, rank), rows, columns)]
 
