@@ -23,5 +23,6 @@ SIZES = {
 def test_a_step_of_the_small_model_is_that_of_the_full_one(name):
     spec = block_spec(functional((4, 4, 3), zoo.FIXED[name]))
     channels = check_small_equals_zeroed(spec, seed=1, halves=False, training=True)
-    assert channels.sizes == SIZES.get(name, channels.sizes)
     assert channels.groups
+    if name in SIZES:
+        assert sorted(channels.sizes) == sorted(SIZES[name])

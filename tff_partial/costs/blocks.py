@@ -10,10 +10,12 @@ of a convolution:
 | convolution          | n_prev * s^2 * n * m^2      | the same       | the same     | 0          |
 | LSTM, each direction | steps * (4 n (in + n) + 4n) | the same       | the same     | 0          |
 | embedding            | 0                           | 0              | length * dim | 0          |
+| attention, each head | projections + 2 L^2 k       | the same       | the same     | 0          |
 
 `hidden` is a dense layer that another dense layer follows. Everything else counts 0, and so do
-layers of unknown kinds, but for their parameters. The rows of LSTM and embedding are not from the
-paper.
+layers of unknown kinds, but for their parameters. The rows of LSTM, embedding and attention (k
+numbers a key, L positions) are not from the paper. The rules are in the table of layer kinds
+(`submodels.layer_rules`).
 """
 
 from __future__ import annotations

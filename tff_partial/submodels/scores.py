@@ -67,6 +67,7 @@ def _observe(model: Model, channels: Channels, x: Tensor) -> list[list[Tensor]]:
     activations: list[list[Tensor]] = [[] for _ in channels.groups]
     layers = groups.layers_of(model.blocks)
     heads = {i: layer_rules.activity_of(layers[i]) for i in channels.scored}
+    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     observed = {id(heads[i] or layers[i]): (axis, heads[i]) for i, axis in channels.scored.items()}
 
     def observing(layer: Layer) -> Callable[..., Tensor]:
@@ -75,6 +76,9 @@ def _observe(model: Model, channels: Channels, x: Tensor) -> list[list[Tensor]]:
         @functools.wraps(call)
         def watched(*args: Structure, **kwargs: Structure) -> Tensor:
             outputs = call(*args, **kwargs)
+            # A Sequential builds a graph of its own when it learns the shape of its input.
+            if graph is not None and outputs.graph is not graph:
+                return outputs
             values = tf.reduce_mean(tf.abs(args[0]), -1) if is_head else tf.abs(outputs)
             for group, means in _by_channel(channels, axis, values).items():
                 activations[group].append(means)
