@@ -9,7 +9,7 @@ from tests.submodels.specs import block_spec, check_small_equals_zeroed, functio
 SIZES = {
     "concatenated": [4, 6],
     "flattened_parts": [4, 5, 6],
-    "grouped": [1, 2, 3],
+    "grouped": [4, 2, 3],
     "grouped_by_channel": [2, 6],
     "depth_multiplied": [5, 7],
     "depth_multiplied_sequence": [4],

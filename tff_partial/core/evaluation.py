@@ -10,18 +10,22 @@ from typing import Callable, NamedTuple, Optional
 
 import numpy as np
 
-from tff_partial.core import keras_compat, normalization
+from tff_partial.core import keras_compat, normalization, objectives
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import Array, Structure, Tensor, Weights
 
 
 class Evaluation(NamedTuple):
-    """Means over so many examples; `metrics` by name."""
+    """Means over so many examples; `metrics` by name.
+
+    `of_classes` is the accuracy on the examples of each class [classes], NaN where there are none.
+    """
 
     loss: float
     metrics: dict[str, float]
     examples: int
+    of_classes: Optional[Array] = None
 
 
 def build(
@@ -31,6 +35,7 @@ def build(
     batch_size: Optional[int] = None,
     calibration: Optional[Array] = None,
     calibration_batch: int = 100,
+    classes: int = 0,
 ) -> Callable[..., Evaluation]:
     """Return `evaluate(weights, examples=None) -> Evaluation` over x [n, ...] and y [n].
 
@@ -50,6 +55,7 @@ def build(
         with static batch normalisation only.
       calibration_batch: The most examples in a batch of `calibration`; the batches' sizes differ
         by one at most.
+      classes: If given, the accuracy on each of so many classes is told as well.
 
     Raises:
       ValueError: If there is no example, or none to calibrate a model that needs it.
@@ -62,7 +68,11 @@ def build(
     def batch_sums(x: Tensor, y: Tensor) -> Tensor:
         logits = model.forward(model.preprocess(x), training=False)
         values = [model.losses(y, logits), *model.metrics(y, logits)]
-        return tf.stack([tf.reduce_sum(value) for value in values])
+        sums = tf.stack([tf.reduce_sum(value) for value in values])
+        if not classes:
+            return sums
+        correct = tf.math.unsorted_segment_sum(objectives.accuracy(y, logits), y, classes)
+        return tf.concat([sums, correct], axis=0)
 
     signature = [_batch_spec(model), tf.TensorSpec([None], tf.int32)]
     map_batches = _Mapper(batch_sums, signature, -(-len(labels) // size))
@@ -74,11 +84,19 @@ def build(
         places = np.arange(len(labels)) if examples is None else examples
         batches = np.split(places, range(size, len(places), size))
         sums = map_batches([(x[batch], labels[batch]) for batch in batches])
-        total = np.sum(sums, axis=0, dtype=np.float64) / len(places)
-        values = dict(zip(spec.metrics, map(float, total[1:])))
-        return Evaluation(float(total[0]), values, len(places))
+        total = np.sum(sums, axis=0, dtype=np.float64)
+        names = map(objectives.name_of, spec.metrics)
+        loss, *means = map(float, total[: len(total) - classes] / len(places))
+        of_classes = _ratios(total[-classes:], labels[places]) if classes else None
+        return Evaluation(loss, dict(zip(names, means)), len(places), of_classes)
 
     return evaluate
+
+
+def _ratios(correct: Array, labels: Array) -> Array:
+    """Return correct predictions over examples of each class, NaN where there are none."""
+    examples = np.bincount(labels, minlength=len(correct))
+    return np.divide(correct, examples, np.full(len(correct), np.nan), where=examples > 0)
 
 
 def draw_sample(examples: int, size: Optional[int], seed: int) -> Optional[Array]:
@@ -196,20 +214,41 @@ def to_tff_model(spec: ModelSpec) -> tff.learning.models.VariableModel:
         keras_model.build([None, *spec.input_shape])
     one_logit = keras_model.compute_output_shape([None, *spec.input_shape])[-1] == 1
     if (spec.loss or ("binary" if one_logit else "categorical")) == "binary":
-        loss, labels = tf.keras.losses.BinaryCrossentropy, [None, 1]
+        loss, labels = tf.keras.losses.BinaryCrossentropy(from_logits=True), [None, 1]
         metrics = [tf.keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)]
     else:
-        loss, labels = tf.keras.losses.SparseCategoricalCrossentropy, [None]
+        loss, labels = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True), [None]
         metrics = [tf.keras.metrics.SparseCategoricalAccuracy("accuracy")]
-    if "top5_accuracy" in spec.metrics:
-        metrics.append(tf.keras.metrics.SparseTopKCategoricalAccuracy(5, "top5_accuracy"))
+    if callable(spec.loss):
+        loss, labels = _as_keras(spec.loss), [None]
+    others = [metric for metric in spec.metrics if metric != "accuracy"]
+    metrics += [_mean_metric(metric) for metric in others]
     x = tf.TensorSpec([None, *spec.input_shape], spec.input_dtype)
     with warnings.catch_warnings():
         # That TFF does not train batch-norm statistics is no concern of an evaluation.
         warnings.filterwarnings("ignore", "Batch Normalization contains")
         return tff.learning.models.from_keras_model(
             keras_model,
-            loss=loss(from_logits=True),
+            loss=loss,
             input_spec=(x, tf.TensorSpec(labels, tf.int32)),
             metrics=metrics,
         )
+
+
+def _as_keras(loss: Callable[[Tensor, Tensor], Tensor]) -> tf.keras.losses.Loss:
+    """Return a user's loss in the form that `tff.learning` takes."""
+
+    class Loss(tf.keras.losses.Loss):
+        def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+            return objectives.losses(loss, tf.cast(y_true, tf.int32), y_pred)
+
+    return Loss()
+
+
+def _mean_metric(metric: objectives.Objective) -> tf.keras.metrics.Metric:
+    """Return the mean of a metric over the examples."""
+
+    def values(y_true: Tensor, y_pred: Tensor) -> Tensor:
+        return objectives.metric(metric, tf.cast(y_true, tf.int32), y_pred)
+
+    return tf.keras.metrics.MeanMetricWrapper(values, name=objectives.name_of(metric))

@@ -32,6 +32,7 @@ def summarize(
         "average_capacity": settings.get("average_capacity"),
         **_tiers(settings, rows),
         "final_test_accuracy": accuracies[-1] if accuracies else None,
+        **_where_clients_are(settings, rows),
         "best_test_accuracy": max(accuracies, default=None),
         "target_accuracy": target,
         "rounds_to_target": metrics.rounds_to(rows, target),
@@ -63,11 +64,19 @@ def _tiers(settings: Fields, rows: Sequence[MetricsRow]) -> dict[str, Json]:
     return summary
 
 
+def _where_clients_are(settings: Fields, rows: Sequence[MetricsRow]) -> dict[str, Json]:
+    """Return the final accuracy of each tier's model and over clients, where they were tested."""
+    columns = [f"test_accuracy_{name}" for name in tier_names(settings)]
+    columns += [f"test_client_accuracy_{name}" for name in metrics.OVER_CLIENTS]
+    found = {column: metrics.values(rows, column) for column in columns}
+    return {f"final_{column}": values[-1] for column, values in found.items() if values}
+
+
 def tier_names(settings: Fields) -> list[str]:
-    """Return the names of a run's tiers, or the rates that its clients draw."""
+    """Return what columns call a run's tiers, or the rates that its clients draw."""
     if settings.get("capacities"):
-        return [tier.name for tier in tiers.parse_drawn(settings["capacities"])]
-    return [tier.name for tier in tiers.parse(settings["tiers"])] if settings.get("tiers") else []
+        return [tier.label for tier in tiers.parse_drawn(settings["capacities"])]
+    return [tier.label for tier in tiers.parse(settings["tiers"])] if settings.get("tiers") else []
 
 
 def diverged_at(summary: Fields) -> Optional[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Optional, Protocol
+from typing import TYPE_CHECKING, Optional, Protocol, runtime_checkable
 
 from tff_partial.core import lazy
 from tff_partial.core.lazy import tff
@@ -24,7 +24,19 @@ class Context(Protocol):
     def close(self) -> None: ...
 
 
-def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[int] = None) -> None:
+@runtime_checkable
+class HasStatus(Protocol):
+    """A context that can say which of its workers answer."""
+
+    def status(self) -> str: ...
+
+
+def check(
+    name: str,
+    workers: Sequence[str] = (),
+    client_parallelism: Optional[int] = None,
+    devices: Sequence[str] = (),
+) -> None:
     """Raise a ValueError if the name is unknown or an option does not belong to it."""
     if name not in NAMES:
         raise ValueError(f"runtime must be one of {NAMES}. Received: runtime={name!r}")
@@ -42,15 +54,24 @@ def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[i
             "client_parallelism must be positive and given with runtime='in_process' only. "
             f"Received: runtime={name!r}, client_parallelism={client_parallelism}"
         )
+    if devices and name != "in_process":
+        raise ValueError(
+            "devices must be given with runtime='in_process' only. "
+            f"Received: runtime={name!r}, devices={list(devices)}"
+        )
 
 
-def configure(name: str) -> None:
-    """Set what TensorFlow accepts only before its first operation; call it before loading data."""
+def configure(name: str, devices: Sequence[str] = ()) -> None:
+    """Set what TensorFlow accepts only before its first operation; call it before loading data.
+
+    Raises:
+      ValueError: If there is no such device.
+    """
     lazy.load()
     if name == "in_process":
         from tff_partial.runtime.in_process import context
 
-        context.configure_threads()
+        context.configure(devices)
 
     # TFF's own default context reports an error when Python ends before it was replaced.
     if _is_unset():
@@ -79,7 +100,10 @@ def set_default_if_unset() -> None:
 
 
 def create(
-    name: str = "in_process", workers: Sequence[str] = (), client_parallelism: Optional[int] = None
+    name: str = "in_process",
+    workers: Sequence[str] = (),
+    client_parallelism: Optional[int] = None,
+    devices: Sequence[str] = (),
 ) -> Context:
     """Return a context of a runtime.
 
@@ -87,17 +111,19 @@ def create(
       name: One of NAMES.
       workers: For `remote`: addresses, host:port each.
       client_parallelism: For `in_process`: the number of clients that train at the same time. By
-        default the number of cores, or one on a GPU.
+        default one on each device, or on the CPU alone the number of cores.
+      devices: For `in_process`: the devices on which clients train, such as `GPU:0`. By default all
+        GPUs, or the CPU if there is none.
 
     Raises:
       ValueError: If the name is unknown or an option does not belong to it.
     """
-    check(name, workers, client_parallelism)
+    check(name, workers, client_parallelism, devices)
     lazy.load()
     if name == "in_process":
         from tff_partial.runtime.in_process import context
 
-        return context.InProcessContext(client_parallelism)
+        return context.InProcessContext(client_parallelism, devices)
     if name == "local_cpp":
         from tff_partial.runtime.workers import local_cpp
 
@@ -108,9 +134,12 @@ def create(
 
 
 def set_default(
-    name: str = "in_process", workers: Sequence[str] = (), client_parallelism: Optional[int] = None
+    name: str = "in_process",
+    workers: Sequence[str] = (),
+    client_parallelism: Optional[int] = None,
+    devices: Sequence[str] = (),
 ) -> Context:
     """Make all TFF computations run on a runtime from now on; return its context."""
-    context = create(name, workers, client_parallelism)
+    context = create(name, workers, client_parallelism, devices)
     tff.framework.set_default_context(context)
     return context

@@ -43,6 +43,7 @@ class Analysis:
       neurons: All of them, and which are joined.
       makers: The layers that make channels, and those.
       variables: id of a variable -> the owners along its axes.
+      made: id of a variable -> the axis of channels that its layer makes.
       resized: id of a layer -> what a narrow copy of it has less of.
       inputs: id of a layer -> shape and labels of each of its inputs.
       outputs: id of a layer -> labels of its output; None if it was used with different ones.
@@ -54,6 +55,7 @@ class Analysis:
         self.neurons = Neurons()
         self.makers: list[tuple[Layer, Owners]] = []
         self.variables: dict[int, Labels] = {}
+        self.made: dict[int, int] = {}
         self.resized: dict[int, list[Resized]] = {}
         self.inputs: dict[int, list[tuple[Shape, Labels]]] = {}
         self.outputs: dict[int, Optional[Labels]] = {}
@@ -205,9 +207,17 @@ class Analysis:
             self.resized.setdefault(id(layer), []).append(Resized(field, axis))
         return axis
 
-    def own(self, variable: Optional[Variable], *axes: Optional[Owners]) -> None:
-        """Say what a variable's last axes are."""
+    def own(
+        self, variable: Optional[Variable], *axes: Optional[Owners], made: Optional[int] = None
+    ) -> None:
+        """Say what a variable's last axes are, and which of them, counted from 0, the layer makes.
+
+        By default it is the last one that has channels.
+        """
         if variable is not None:
+            known = [i for i, axis in enumerate(axes) if axis is not None]
+            last = max(known, default=0) if made is None else made
+            self.made[id(variable)] = len(variable.shape) - len(axes) + last
             labels = (*moving.none(len(variable.shape) - len(axes)), *axes)
             before = self.variables.setdefault(id(variable), labels)
             joined = [moving.join(self.neurons, pair) for pair in zip(before, labels)]

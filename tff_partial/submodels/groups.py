@@ -55,6 +55,8 @@ class Channels:
       groups: The groups, in the order in which the forward pass meets them.
       axes: For each trainable, then each non-trainable variable, what each of its axes is of, or
         None if it is always kept; the axis of the logits is of the group `CLASSES`.
+      made: The same, but only the axis whose channels the layer makes; None for those it receives.
+      makers: ids of the layers of `template` that make channels.
       outputs: id of a layer of `template` -> the axes of that layer's output.
       inputs: id of a layer of `template` -> shape without the batch, and axes, of each input.
       resized: id of a layer of `template` -> what a narrow copy of it has less of.
@@ -66,6 +68,8 @@ class Channels:
 
     groups: tuple[Group, ...]
     axes: tuple[Axes, ...]
+    made: tuple[Axes, ...]
+    makers: frozenset[int]
     outputs: dict[int, Axes]
     inputs: dict[int, list[tuple[Shape, Axes]]]
     resized: dict[int, list[Resized]]
@@ -100,6 +104,11 @@ def resized(channels: Channels, sizes: Sequence[int]) -> Channels:
     return dataclasses.replace(channels, groups=tuple(groups), axes=tuple(axes))
 
 
+def made(channels: Channels) -> Channels:
+    """Return the groups with variables that are sliced only along the channels they make."""
+    return dataclasses.replace(channels, axes=channels.made)
+
+
 def layers_of(blocks: Sequence[Layer]) -> list[Layer]:
     """Return the layers that do the work, in the same order for every instance of a model."""
     layers: list[Layer] = []
@@ -117,12 +126,17 @@ def _channels(model: Model, analysis: Analysis) -> Channels:
         return tuple(grouping.axis(owners) for owners in labels)
 
     outputs = {key: axes(labels) for key, labels in analysis.outputs.items() if labels is not None}
-    makers = {id(layer) for layer, _ in analysis.makers}
+    layers, variables = layers_of(model.blocks), model.variables
+    makers = frozenset(_makers(layers, {id(layer) for layer, _ in analysis.makers}))
+    of_variables = [axes(analysis.variables.get(id(v), (None,) * len(v.shape))) for v in variables]
     return Channels(
         groups=tuple(_groups(grouping, analysis)),
-        axes=tuple(
-            axes(analysis.variables.get(id(v), (None,) * len(v.shape))) for v in model.variables
+        axes=tuple(of_variables),
+        made=tuple(
+            tuple(axis if i == analysis.made.get(id(v)) else None for i, axis in enumerate(each))
+            for v, each in zip(variables, of_variables)
         ),
+        makers=makers,
         outputs=outputs,
         inputs={
             key: [(shape, axes(labels[1:])) for shape, labels in tensors]
@@ -130,9 +144,14 @@ def _channels(model: Model, analysis: Analysis) -> Channels:
         },
         resized={key: _resized(grouping, fields) for key, fields in analysis.resized.items()},
         classes=analysis.classes,
-        scored=_scored(layers_of(model.blocks), _observed(grouping, analysis), makers),
+        scored=_scored(layers, _observed(grouping, analysis), makers),
         template=model,
     )
+
+
+def _makers(layers: Iterable[Layer], makers: set[int]) -> set[int]:
+    """Return the layers that make channels themselves, or a layer within them."""
+    return {id(x) for x in layers if any(id(y) in makers for y in (x, *x.submodules))}
 
 
 def _groups(grouping: Grouping, analysis: Analysis) -> list[Group]:
@@ -167,7 +186,7 @@ def _resized(grouping: Grouping, fields: Iterable[analysis_module.Resized]) -> l
 
 
 def _scored(
-    layers: Sequence[Layer], observed: dict[int, Axis], makers: set[int]
+    layers: Sequence[Layer], observed: dict[int, Axis], makers: frozenset[int]
 ) -> dict[int, Axis]:
     """Return the activations; for a group without any, the layers that make it."""
     axes = {i: observed[id(x)] for i, x in enumerate(layers) if id(x) in observed}

@@ -1,15 +1,15 @@
 """Runs a plan: the server's steps in one call, each client's steps in one call, folds between."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Protocol, cast
 
 from typing_extensions import TypeAlias
 
 from tff_partial.core.types import Tensor
-from tff_partial.runtime.in_process import folds, values
+from tff_partial.runtime.in_process import folds, planner, values
 from tff_partial.runtime.in_process.functions import TracedFunction
-from tff_partial.runtime.in_process.parallel import ClientThreads
-from tff_partial.runtime.in_process.planner import Level, Plan
+from tff_partial.runtime.in_process.parallel import ClientThreads, Finish
+from tff_partial.runtime.in_process.planner import Block, Level, Plan
 from tff_partial.runtime.in_process.steps import CLIENTS, Leaf, LeafValue, LocalFunction
 
 Known: TypeAlias = dict[Leaf, LeafValue]
@@ -20,39 +20,81 @@ Traced: TypeAlias = dict[Hashable, TracedFunction]
 
 
 class ClientStage(NamedTuple):
-    """What clients do in a level: a function of the captures' values, None if they do nothing."""
+    """What clients do in a level."""
 
     captures: Sequence[Leaf]
     outputs: Sequence[Leaf]
-    function: Optional[TracedFunction]
+    function: Optional[object]  # from the captures' values to the outputs'; None for nothing
+
+
+class Clients(Protocol):
+    """Where clients do their work: in threads of this process, or elsewhere."""
+
+    def stages(self, block: Block, plan: Plan, traced: Traced) -> list[ClientStage]:
+        """Prepare what clients do in each level of a plan, which was made of `block`."""
+
+    def run(
+        self, level: Level, known: Known, stages: Sequence[ClientStage], finish: Finish[Known]
+    ) -> None:
+        """Call `finish(i, results)` for each client i, in order.
+
+        Args:
+          level: The level.
+          known: The values that the stages' captures have.
+          stages: What each client does.
+          finish: Takes the number of a client and its results.
+        """
+
+
+class ThreadedClients:
+    """Clients that run in threads of this process.
+
+    Thread i works on device i, and so on from the first one if there are more threads.
+    """
+
+    def __init__(self, threads: ClientThreads, devices: Sequence[str]):
+        self._threads = threads
+        self._devices = devices
+
+    def stages(self, block: Block, plan: Plan, traced: Traced) -> list[ClientStage]:
+        return trace_clients(plan, traced)
+
+    def run(
+        self, level: Level, known: Known, stages: Sequence[ClientStage], finish: Finish[Known]
+    ) -> None:
+        self._threads.run_in_order(_work(known, stages, self._devices), finish, len(stages))
 
 
 class Execution:
-    """A plan with its functions, traced once and used in every call."""
+    """A computation in its native form, its functions traced once and used in every call.
 
-    def __init__(self, plan: Plan, threads: ClientThreads, device: str):
-        self._plan = plan
-        self._device = device
+    The server's part and the sums are on `device`.
+    """
+
+    def __init__(self, block: Block, clients: Clients, device: str):
+        self._plan = plan = planner.make_plan(block)
+        self._clients = clients
         traced: Traced = {}
-        self.stages = _trace_clients(plan, device, traced)
-        self._levels = [_TracedLevel(level, threads, device, traced) for level in plan.levels]
-        _forget_graphs(plan)
+        self.stages = clients.stages(block, plan, traced)
+        self._levels = [_TracedLevel(level, clients, device, traced) for level in plan.levels]
+        forget_graphs(plan)
 
-    def trace_like(self, plan: Plan) -> list[ClientStage]:
-        """Trace what clients do in a plan that differs from this one in nothing else.
+    def trace_like(self, block: Block) -> list[ClientStage]:
+        """Trace what clients do in a computation that differs from this one in nothing else.
 
         Raises:
           ValueError: If it does.
         """
+        plan = planner.make_plan(block)
         own, others = self._plan.leaves(), plan.leaves()
         if [(str(x.type), x.region) for x in own] != [(str(x.type), x.region) for x in others]:
             raise ValueError("tiers must differ in what clients do only. Received: other steps")
         same = dict(zip(others, own))
         stages = [
             ClientStage([same[x] for x in captures], [same[x] for x in outputs], function)
-            for captures, outputs, function in _trace_clients(plan, self._device, {})
+            for captures, outputs, function in self._clients.stages(block, plan, {})
         ]
-        _forget_graphs(plan)
+        forget_graphs(plan)
         return stages
 
     def run(
@@ -71,17 +113,19 @@ class Execution:
 class _TracedLevel:
     """A level with the functions of the server and of the folds."""
 
-    def __init__(self, level: Level, threads: ClientThreads, device: str, traced: Traced):
+    def __init__(self, level: Level, clients: Clients, device: str, traced: Traced):
         self._level = level
-        self._threads = threads
-        self._server = _trace(level.server, device, traced)
+        self._clients = clients
+        self._device = device
+        self._server = _trace(level.server, traced)
         self._start_folds = [folds.prepare(fold.accumulate, device) for fold in level.folds]
 
     def run(self, known: Known, stages: Sequence[ClientStage]) -> None:
         """Add what the level computes to what is known; `stages` are those of the clients."""
         level = self._level
         if self._server:
-            results = self._server([known[leaf] for leaf in level.server.captures])
+            arguments = [known[leaf] for leaf in level.server.captures]
+            results = self._server(arguments, self._device)
             known.update(zip(level.server.outputs, results))
         if level.clients.steps or level.folds:
             self._run_clients(known, stages)
@@ -100,58 +144,63 @@ class _TracedLevel:
             for leaf, column in kept.items():
                 column[client] = results[leaf]
             for fold, accumulator in zip(self._level.folds, accumulators):
-                accumulator.add([_of_client(leaf, client, results, known) for leaf in fold.values])
+                accumulator.add([of_client(leaf, client, results, known) for leaf in fold.values])
 
-        self._threads.run_in_order(_work(known, stages), finish, len(stages))
+        self._clients.run(self._level, known, stages, finish)
         known.update(kept)
         for fold, accumulator in zip(self._level.folds, accumulators):
             known.update(zip(fold.outputs, accumulator.finish()))
 
 
-def _work(known: Known, stages: Sequence[ClientStage]) -> Callable[[int], Known]:
-    """Return a client's work; what clients share becomes tensors only once."""
-    used = {leaf for captures in {id(s): s.captures for s in stages}.values() for leaf in captures}
-    shared = {
-        leaf: values.to_tensor(known[leaf], leaf.type)
-        for leaf in used
-        if leaf.region is not CLIENTS
-    }
+def _work(
+    known: Known, stages: Sequence[ClientStage], devices: Sequence[str]
+) -> Callable[[int, int], Known]:
+    """Return the work of (client, thread); what clients share goes to each device only once."""
+    used = dict.fromkeys(leaf for s in {id(s): s for s in stages}.values() for leaf in s.captures)
+    of_all = [leaf for leaf in used if leaf.region is not CLIENTS]
+    shared = [
+        {leaf: values.on_device(known[leaf], leaf.type, device) for leaf in of_all}
+        for device in devices
+    ]
 
-    def work(client: int) -> Known:
-        stage = stages[client]
+    def work(client: int, thread: int) -> Known:
+        stage, place = stages[client], thread % len(devices)
         if stage.function is None:
             return {}
-        arguments = [_of_client(leaf, client, shared, known) for leaf in stage.captures]
-        return dict(zip(stage.outputs, stage.function(arguments)))
+        arguments = [of_client(leaf, client, shared[place], known) for leaf in stage.captures]
+        function = cast(TracedFunction, stage.function)
+        return dict(zip(stage.outputs, function(arguments, devices[place])))
 
     return work
 
 
-def _of_client(leaf: Leaf, client: int, first: Mapping[Leaf, Tensor], known: Known) -> LeafValue:
+def of_client(leaf: Leaf, client: int, first: Mapping[Leaf, Tensor], known: Known) -> LeafValue:
     """Return a leaf's value for a client, from `first` if it is there."""
     if leaf in first:
         return first[leaf]
     return known[leaf][client] if leaf.region is CLIENTS else known[leaf]
 
 
-def _trace_clients(plan: Plan, device: str, traced: Traced) -> list[ClientStage]:
+def trace_clients(plan: Plan, traced: Traced) -> list[ClientStage]:
+    """Trace what clients do in each level of a plan."""
     functions = [level.clients for level in plan.levels]
-    return [ClientStage(f.captures, f.outputs, _trace(f, device, traced)) for f in functions]
+    return [ClientStage(f.captures, f.outputs, _trace(f, traced)) for f in functions]
 
 
-def _forget_graphs(plan: Plan) -> None:
+def forget_graphs(plan: Plan) -> None:
+    """Free what only tracing needs."""
     for level in plan.levels:
         for function in (level.server, level.clients, *(fold.accumulate for fold in level.folds)):
             function.forget_graphs()
 
 
-def _trace(function: LocalFunction, device: str, traced: Traced) -> Optional[TracedFunction]:
+def _trace(function: LocalFunction, traced: Traced) -> Optional[TracedFunction]:
     """Trace a function unless it is empty or one that does the same has been traced already."""
     if not function.steps:
         return None
     signature = _signature(function)
     if signature not in traced:
-        traced[signature] = TracedFunction(function, device)
+        traced[signature] = TracedFunction(function)
     return traced[signature]
 
 
