@@ -24,7 +24,16 @@ from tff_partial.core import evaluation, own_code
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array
 from tff_partial.costs.rounds import Accounts
-from tff_partial.experiments import callbacks, components, config, flags, loop, own, trace_cache
+from tff_partial.experiments import (
+    callbacks,
+    components,
+    config,
+    flags,
+    loop,
+    own,
+    trace_cache,
+    trackers,
+)
 from tff_partial.experiments.bundled import tasks
 from tff_partial.experiments.config import Experiment
 from tff_partial.experiments.divergence import DivergedError
@@ -186,6 +195,7 @@ def _train(prepared: Prepared, experiment: Experiment) -> None:
     watching = [
         callbacks.Costs(prepared.accounts),
         callbacks.TensorBoard(prepared.folder),
+        *_trackers(prepared),
         callbacks.ProgressBar(settings.rounds),
     ]
     evaluate = components.create_evaluation(experiment, model, data, calibration)
@@ -206,6 +216,12 @@ def _train(prepared: Prepared, experiment: Experiment) -> None:
         weights = evaluation.calibrated(model, weights, calibration, settings.batch_size)
     values = [*weights.trainable, *weights.non_trainable]
     results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
+
+
+def _trackers(prepared: Prepared) -> list[trackers.Tracking]:
+    """Return the tracker that is asked for, if one is."""
+    text = prepared.execution.tracker
+    return [trackers.Tracking(text, prepared.folder, prepared.settings)] if text else []
 
 
 def _loop_options(prepared: Prepared, experiment: Experiment) -> loop.LoopOptions:
