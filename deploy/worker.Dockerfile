@@ -16,6 +16,8 @@ COPY tff_partial/core/__init__.py tff_partial/core/deferred.py tff_partial/core/
     /app/tff_partial/core/
 COPY tff_partial/runtime/__init__.py tff_partial/runtime/errors.py tff_partial/runtime/worker.py \
     /app/tff_partial/runtime/
+COPY tff_partial/runtime/ray/__init__.py tff_partial/runtime/ray/options.py \
+    /app/tff_partial/runtime/ray/
 COPY tff_partial/runtime/workers/__init__.py tff_partial/runtime/workers/contact.py \
     tff_partial/runtime/workers/process.py /app/tff_partial/runtime/workers/
 COPY tff_partial/system/__init__.py tff_partial/system/children.py \

@@ -10,6 +10,7 @@ from typing import Optional
 from tff_partial import runtime
 from tff_partial.core.lazy import tff
 from tff_partial.experiments import client_store
+from tff_partial.runtime import Context, RayOptions
 
 STATES = ("memory", "disk")
 
@@ -19,10 +20,18 @@ class Execution:
     """Where and how a run is executed.
 
     Attributes:
-      runtime: Where clients run: in_process, local_cpp or remote.
+      runtime: Where clients run: in_process, ray, local_cpp or remote.
       workers: Runtime remote: host:port of each worker, separated by commas.
       client_parallelism: Runtime in_process: clients that train at the same time; as many as there
         are cores by default.
+      ray_address: Runtime ray: host:port of a cluster's head, or auto for the one on this machine;
+        a Ray of its own by default.
+      ray_actors: Runtime ray: actors, which train one client at a time each; as many as fit by
+        default.
+      ray_cpus_per_actor: Runtime ray: CPUs, and threads, of an actor.
+      ray_gpus_per_actor: Runtime ray: GPUs, or the share of one, of an actor.
+      ray_partial_sums: Runtime ray: add up on the actors first, where clients' results are only
+        added up; less traffic, and results that are equal up to rounding.
       checkpoint_every: Rounds between checkpoints.
       data_dir: Folder of tensorflow-datasets.
       client_state: Where clients' states are kept between rounds: memory or disk.
@@ -34,6 +43,11 @@ class Execution:
     runtime: str = "in_process"
     workers: str = ""
     client_parallelism: Optional[int] = None
+    ray_address: str = ""
+    ray_actors: Optional[int] = None
+    ray_cpus_per_actor: float = 1.0
+    ray_gpus_per_actor: float = 0.0
+    ray_partial_sums: bool = False
     checkpoint_every: int = 10
     data_dir: Optional[str] = None
     client_state: str = "memory"
@@ -48,12 +62,23 @@ class Execution:
             raise ValueError(
                 f"client_state_cache must be given with client_state='disk'. {received}"
             )
-        runtime.check(self.runtime, self.addresses, self.client_parallelism)
+        runtime.check(self.runtime, self.addresses, self.client_parallelism, self.ray)
 
     @property
     def addresses(self) -> list[str]:
         """Addresses of the remote workers."""
         return self.workers.split(",") if self.workers else []
+
+    @property
+    def ray(self) -> RayOptions:
+        """How Ray is used."""
+        fields = (field.name for field in dataclasses.fields(RayOptions))
+        return RayOptions(**{name: getattr(self, f"ray_{name}") for name in fields})
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether clients may run on other hosts, with folders of their own."""
+        return self.runtime == "remote" or bool(self.ray_address)
 
     @property
     def several_workers(self) -> bool:
@@ -76,11 +101,11 @@ class Execution:
         }
 
     @contextlib.contextmanager
-    def installed(self) -> Iterator[None]:
+    def installed(self) -> Iterator[Context]:
         """Make TFF computations run on the runtime as long as the block lasts."""
-        context = runtime.create(self.runtime, self.addresses, self.client_parallelism)
+        context = runtime.create(self.runtime, self.addresses, self.client_parallelism, self.ray)
         try:
             with tff.framework.get_context_stack().install(context):
-                yield
+                yield context
         finally:
             context.close()

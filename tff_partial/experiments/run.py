@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from typing import Optional
+from typing import Optional, cast
 
 import numpy as np
 
@@ -114,7 +115,7 @@ def prepare(**settings: Value) -> Prepared:
     execution = Execution(**{name: places[name] for name in flags.EXECUTION})
     runtime.configure(execution.runtime)
     data = components.load_data(experiment, places["data"], execution.data_dir, log=say)
-    if execution.runtime != "remote":
+    if not execution.is_elsewhere:
         _check_folders(experiment)
     model = components.create_model(experiment, data)
     accounts = components.create_accounts(experiment, model, data)
@@ -139,18 +140,34 @@ def train(prepared: Prepared) -> None:
     """Train and save the final weights, with the statistics that they are evaluated with."""
     task, data = prepared.experiment.task.name, prepared.data.description
     say(f"{task} with {prepared.experiment.algo}; data {data}; results in {prepared.folder}")
-    with prepared.execution.installed(), _own_folders(prepared) as experiment:
-        _train(prepared, experiment)
+    with prepared.execution.installed() as context, _own_folders(prepared) as experiment:
+        spread = None
+        if prepared.execution.runtime == "ray":
+            spread = cast(runtime.SpreadContext, context)
+            for note in spread.notes(_bytes_of_clients(experiment, prepared.data)):
+                say(note)
+        _train(prepared, experiment, spread)
 
 
-def _train(prepared: Prepared, experiment: Experiment) -> None:
+def _bytes_of_clients(experiment: Experiment, data: tasks.FederatedData) -> int:
+    """Return the size of the data of all clients that can be drawn."""
+    drawn = config.participants(experiment)
+    clients = range(data.num_clients) if drawn is None else map(int, drawn)
+    example = math.prod(data.input_shape) * data.x_dtype.itemsize + np.dtype(np.int32).itemsize
+    return sum(map(data.client_size, clients)) * example
+
+
+def _train(
+    prepared: Prepared, experiment: Experiment, spread: Optional[runtime.SpreadContext]
+) -> None:
     data, model, settings = prepared.data, prepared.model, experiment.settings
     is_static = experiment.normalization == "static"
     calibration = config.mixed_examples(data, experiment.seed) if is_static else None
     watching = [
         callbacks.Costs(prepared.accounts),
         callbacks.TensorBoard(prepared.folder),
-        callbacks.ProgressBar(settings.rounds),
+        *([] if spread is None else [callbacks.Places(spread)]),
+        callbacks.ProgressBar(settings.rounds, place=spread.place if spread else None),
     ]
     batch = settings.batch_size
     evaluate = evaluation.build(
@@ -240,7 +257,7 @@ def _own_folders(prepared: Prepared) -> Iterator[Experiment]:
     with contextlib.ExitStack() as stack:
         for name, parent in _shared_folders(experiment).items():
             own[name] = scratch_folders.name_of(parent, prepared.folder)
-            if prepared.execution.runtime != "remote":
+            if not prepared.execution.is_elsewhere:
                 stack.enter_context(scratch_folders.own(parent, prepared.folder))
         yield dataclasses.replace(experiment, params={**experiment.params, **own})
 

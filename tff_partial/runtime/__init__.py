@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Optional, Protocol
 from tff_partial.core import lazy
 from tff_partial.core.lazy import tff
 from tff_partial.runtime.errors import WorkersLostError
+from tff_partial.runtime.ray.options import RayOptions
 
 if TYPE_CHECKING:
     from tff_partial.core.types import Computation, Structure
 
-NAMES = ("in_process", "local_cpp", "remote")
+NAMES = ("in_process", "ray", "local_cpp", "remote")
 
 
 class Context(Protocol):
@@ -24,7 +25,25 @@ class Context(Protocol):
     def close(self) -> None: ...
 
 
-def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[int] = None) -> None:
+class SpreadContext(Context, Protocol):
+    """A context whose clients run in other processes, perhaps on other hosts."""
+
+    def place(self) -> str:
+        """Return where clients run now, such as `8 actors on 2 nodes`."""
+
+    def taken_part(self) -> dict[str, int]:
+        """Return how many actors and nodes took part since this was last asked."""
+
+    def notes(self, data_bytes: int) -> list[str]:
+        """Return what a user should know before a run with so many bytes of clients' data."""
+
+
+def check(
+    name: str,
+    workers: Sequence[str] = (),
+    client_parallelism: Optional[int] = None,
+    ray: Optional[RayOptions] = None,
+) -> None:
     """Raise a ValueError if the name is unknown or an option does not belong to it."""
     if name not in NAMES:
         raise ValueError(f"runtime must be one of {NAMES}. Received: runtime={name!r}")
@@ -42,12 +61,21 @@ def check(name: str, workers: Sequence[str] = (), client_parallelism: Optional[i
             "client_parallelism must be positive and given with runtime='in_process' only. "
             f"Received: runtime={name!r}, client_parallelism={client_parallelism}"
         )
+    if name == "ray":
+        from tff_partial.runtime.ray import options
+
+        options.check_installed()
+    elif ray not in (None, RayOptions()):
+        raise ValueError(
+            "Ray's options must be given with runtime='ray' only. "
+            f"Received: runtime={name!r}, {ray}"
+        )
 
 
 def configure(name: str) -> None:
     """Set what TensorFlow accepts only before its first operation; call it before loading data."""
     lazy.load()
-    if name == "in_process":
+    if name in ("in_process", "ray"):
         from tff_partial.runtime.in_process import context
 
         context.configure_threads()
@@ -79,7 +107,10 @@ def set_default_if_unset() -> None:
 
 
 def create(
-    name: str = "in_process", workers: Sequence[str] = (), client_parallelism: Optional[int] = None
+    name: str = "in_process",
+    workers: Sequence[str] = (),
+    client_parallelism: Optional[int] = None,
+    ray: Optional[RayOptions] = None,
 ) -> Context:
     """Return a context of a runtime.
 
@@ -88,16 +119,22 @@ def create(
       workers: For `remote`: addresses, host:port each.
       client_parallelism: For `in_process`: the number of clients that train at the same time. By
         default the number of cores, or one on a GPU.
+      ray: For `ray`: how Ray is used.
 
     Raises:
       ValueError: If the name is unknown or an option does not belong to it.
+      WorkersLostError: If there is nobody who could train.
     """
-    check(name, workers, client_parallelism)
+    check(name, workers, client_parallelism, ray)
     lazy.load()
     if name == "in_process":
         from tff_partial.runtime.in_process import context
 
         return context.InProcessContext(client_parallelism)
+    if name == "ray":
+        from tff_partial.runtime.ray import context as ray_context
+
+        return ray_context.RayContext(ray)
     if name == "local_cpp":
         from tff_partial.runtime.workers import local_cpp
 
@@ -108,9 +145,12 @@ def create(
 
 
 def set_default(
-    name: str = "in_process", workers: Sequence[str] = (), client_parallelism: Optional[int] = None
+    name: str = "in_process",
+    workers: Sequence[str] = (),
+    client_parallelism: Optional[int] = None,
+    ray: Optional[RayOptions] = None,
 ) -> Context:
     """Make all TFF computations run on a runtime from now on; return its context."""
-    context = create(name, workers, client_parallelism)
+    context = create(name, workers, client_parallelism, ray)
     tff.framework.set_default_context(context)
     return context

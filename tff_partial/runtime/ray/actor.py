@@ -10,7 +10,7 @@ import pathlib
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Callable, Generic, NamedTuple, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Generic, NamedTuple, Optional, TypeVar, cast
 
 from tff_partial.runtime.ray.messages import (
     Argument,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tff_partial.runtime.in_process.steps import LeafType
     from tff_partial.runtime.ray.wire import Packed
 
-Get = Callable[[Reference], object]
+Get = Callable[[Reference], Any]
 """Returns the object of a reference."""
 
 Value = TypeVar("Value")
@@ -79,7 +79,7 @@ class ClientActor:
         self._settings = settings
         self._device = _configure(settings)
         self._plans = _Remembered[list[_Stage]](PLANS)
-        self._shared = _Remembered[list[object]](SHARED)
+        self._shared = _Remembered[list["Packed"]](SHARED)
         self._data = _Remembered["Tensor"](DATA_SETS)
 
     def introduce(self) -> Introduction:
@@ -88,25 +88,25 @@ class ClientActor:
 
         node = ray.get_runtime_context().get_node_id()
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if self._settings.uses_gpu else ""
-        return Introduction(node, socket.gethostname(), self._device, gpus, versions())
+        host, process = socket.gethostname(), os.getpid()
+        return Introduction(node, host, process, self._device, gpus, versions())
 
     def run(self, call: Call) -> Reply:
         """Compute the results of some clients."""
-        from tff_partial.runtime.ray import sums, wire
+        from tff_partial.runtime.ray import sums
 
         started = time.perf_counter()
         stage = self._plans.get(call.plan, self._trace)[call.level]
-        shared = self._shared.get(call.shared, self._fetch)
+        shared = self._shared.get(call.shared, self._get)
         results: list[list[Packed]] = []
         failure = None
+        of_round = [shared[position] for position in call.positions]
         for client, own in enumerate(call.clients):
+            arguments = self._arguments(stage, of_round, own)
             try:
-                outputs = self._compute(stage, [shared[i] for i in call.positions], own)
-                packed = [wire.pack(v, t) for v, t in zip(outputs, stage.output_types)]
+                packed = _compute(stage, arguments)
             except Exception as error:
-                code = getattr(error, "error_code", None)
-                text = getattr(error, "message", None) if code else f"{type(error).__name__}: {error}"
-                failure = Failure(client, code, str(text))
+                failure = _failure(client, error)
                 break
             if call.add_up and results:
                 sums.add(results[0], packed)
@@ -114,17 +114,14 @@ class ClientActor:
                 results.append(sums.start(packed) if call.add_up else packed)
         return Reply(results, failure, time.perf_counter() - started)
 
-    def _compute(
-        self, stage: _Stage, shared: Sequence[object], own: Sequence[Argument]
+    def _arguments(
+        self, stage: _Stage, shared: Sequence[Argument], own: Sequence[Argument]
     ) -> list[Tensor]:
-        if stage.function is None:
-            return []
         of_round, of_client = iter(shared), iter(own)
-        arguments = [
+        return [
             self._tensor(next(of_round if is_shared else of_client), type_spec)
             for type_spec, is_shared in zip(stage.capture_types, stage.is_shared)
         ]
-        return stage.function(arguments)
 
     def _tensor(self, argument: Argument, type_spec: LeafType) -> Tensor:
         from tff_partial.runtime.ray import wire
@@ -133,9 +130,6 @@ class ClientActor:
             return self._data.get(argument, lambda at: wire.unpack(self._get(at), type_spec))
         return wire.unpack(argument, type_spec)
 
-    def _fetch(self, reference: Reference) -> list[object]:
-        return self._get(reference)  # type: ignore[return-value]
-
     def _trace(self, reference: Reference) -> list[_Stage]:
         from tensorflow_federated.proto.v0 import computation_pb2
         from tensorflow_federated.python.core.impl.compiler import building_blocks
@@ -143,7 +137,7 @@ class ClientActor:
         from tff_partial.runtime.in_process import execution, functions, planner
         from tff_partial.runtime.in_process.steps import CLIENTS
 
-        proto = computation_pb2.Computation.FromString(bytes(self._get(reference)))
+        proto = computation_pb2.Computation.FromString(self._get(reference))
         with functions.trace_lock:
             block = building_blocks.ComputationBuildingBlock.from_proto(proto)
             plan = planner.make_plan(block)
@@ -151,13 +145,27 @@ class ClientActor:
         execution.forget_graphs(plan)
         return [
             _Stage(
-                stage.function,
+                cast("Optional[TracedFunction]", stage.function),
                 [leaf.type for leaf in stage.captures],
                 [leaf.region is not CLIENTS for leaf in stage.captures],
                 [leaf.type for leaf in stage.outputs],
             )
             for stage in stages
         ]
+
+
+def _compute(stage: _Stage, arguments: Sequence[Tensor]) -> list[Packed]:
+    from tff_partial.runtime.ray import wire
+
+    outputs = stage.function(arguments) if stage.function else []
+    return [wire.pack(value, type_spec) for value, type_spec in zip(outputs, stage.output_types)]
+
+
+def _failure(client: int, error: Exception) -> Failure:
+    """Describe an error; those of TensorFlow have a code and name operations in their text."""
+    code = getattr(error, "error_code", None)
+    text = getattr(error, "message", "") if code else f"{type(error).__name__}: {error}"
+    return Failure(client, code, text)
 
 
 class _Remembered(Generic[Value]):

@@ -44,7 +44,7 @@ class RayClients:
             return
         with self._lock:
             self._pool.refresh()
-            Cohort(self._pool, self._store, self.memory, known, stages, finish).run()
+            Cohort(self._pool, self._store, self.memory, level, known, stages, finish).run()
 
 
 def _only_sums(level: Level) -> bool:

@@ -53,11 +53,31 @@ class Cluster:
         """Raise a WorkersLostError if the head no longer answers."""
         host, _, port = self._head.rpartition(":")
         for _ in range(_CONTACTS):
-            with contextlib.suppress(OSError), socket.create_connection(
-                (host.strip("[]"), int(port)), timeout=_CONTACT
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection((host.strip("[]"), int(port)), timeout=_CONTACT),
             ):
                 return
         raise WorkersLostError(f"the head of the Ray cluster, {self._head}, does not answer")
+
+    @property
+    def kind(self) -> str:
+        """What was started or joined."""
+        return "started here, on loopback" if self.is_own else f"cluster at {self._head}"
+
+    def store_bytes(self) -> int:
+        """Return the size of the object store of this node, where clients' data are put."""
+        import ray
+
+        here = ray.get_runtime_context().get_node_id()
+        nodes = (node for node in ray.nodes() if node["NodeID"] == here)
+        return int(sum(node["Resources"].get("object_store_memory", 0) for node in nodes))
+
+    def more_room(self) -> str:
+        """Return how the object store becomes larger."""
+        if self.is_own:
+            return "RAY_DEFAULT_OBJECT_STORE_MEMORY_PROPORTION=0.6 gives it more of the memory"
+        return "ray start --object-store-memory=BYTES gives it more"
 
     def close(self) -> None:
         """End our own Ray; disconnect from another one, which goes on."""

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple, Optional, cast
 
+import numpy as np
 import ray
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -15,12 +16,14 @@ from tff_partial.runtime.errors import WorkersLostError
 from tff_partial.runtime.in_process import parallel
 from tff_partial.runtime.in_process.execution import ClientStage, Known
 from tff_partial.runtime.in_process.parallel import Finish
-from tff_partial.runtime.in_process.steps import CLIENTS, Leaf
+from tff_partial.runtime.in_process.planner import Level
+from tff_partial.runtime.in_process.steps import CLIENTS, Leaf, LeafValue
 from tff_partial.runtime.ray import wire
 from tff_partial.runtime.ray.messages import Argument, Call, Failure, Kept, Reference, Reply
 from tff_partial.runtime.ray.pool import Member, Pool, reason
 from tff_partial.runtime.ray.schedule import Home, Schedule
 from tff_partial.runtime.ray.store import Store
+from tff_partial.runtime.ray.wire import Packed
 
 # Seconds that a call should take: its own cost is about a millisecond.
 _CALL = 0.02
@@ -81,12 +84,14 @@ class Cohort:
         pool: Pool,
         store: Store,
         memory: Memory,
+        level: Level,
         known: Known,
         stages: Sequence[ClientStage],
         finish: Finish[Known],
     ) -> None:
         self._pool, self._store, self._memory = pool, store, memory
         self._known, self._stages, self._finish = known, stages, finish
+        self._kept = set(level.kept)
         distinct = list({id(stage): stage for stage in stages}.values())
         used = dict.fromkeys(leaf for stage in distinct for leaf in stage.captures)
         shared = [leaf for leaf in used if leaf.region is not CLIENTS]
@@ -182,12 +187,15 @@ class Cohort:
         stage = self._stages[clients[0]]
         self._memory.seconds[_key(stage)] = reply.seconds / len(clients)
         for job, values in zip(jobs, reply.results):
-            for done, results in self._schedule.finish(job, dict(zip(stage.outputs, values))):
-                self._use(done, results)
+            results = {leaf: self._received(leaf, x) for leaf, x in zip(stage.outputs, values)}
+            for done, in_turn in self._schedule.finish(job, results):
+                self._finish(self._jobs[done][0], in_turn)
 
-    def _use(self, job: int, results: Known) -> None:
-        """Hand over results; what is kept leaves the object store."""
-        self._finish(self._jobs[job][0], results)
+    def _received(self, leaf: Leaf, value: Packed) -> LeafValue:
+        """Return a result; an array that is kept leaves the object store."""
+        if isinstance(leaf.type, tff.SequenceType):
+            return wire.unpack(value, leaf.type)
+        return np.array(value) if leaf in self._kept else value
 
     def _lose(self, member: Member, jobs: Sequence[int], error: Exception) -> None:
         """Let others compute what an actor has not returned."""
@@ -207,7 +215,7 @@ class Cohort:
         client, (_, code, text) = min(self._failures.items())
         error: Exception = RuntimeError(text)
         if code is not None:
-            error = tf.errors.exception_type_from_error_code(code)(None, None, text)
+            error = tf.compat.v1.errors.exception_type_from_error_code(code)(None, None, text)
         return parallel.with_client(error, client, len(self._stages))
 
     def _arguments(self, client: int) -> list[Argument]:

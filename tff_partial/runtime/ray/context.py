@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Optional
 
-from tff_partial.core.types import Row
 from tff_partial.runtime.in_process import devices
 from tff_partial.runtime.in_process.context import InProcessContext
 from tff_partial.runtime.ray.clients import RayClients
@@ -24,8 +23,8 @@ class RayContext(InProcessContext):
         """Start Ray, or connect to it, and start actors.
 
         Raises:
-          ValueError: If Ray is not installed, or actors have other versions than this process.
-          WorkersLostError: If there is no cluster, or no actor can be started.
+          ValueError: If Ray is not installed, or in use by this process already.
+          WorkersLostError: If there is no cluster, or no actor of the same versions.
         """
         import ray
 
@@ -41,6 +40,35 @@ class RayContext(InProcessContext):
         self._clients = self._ray_clients = RayClients(
             self._pool, self._store, self.options.partial_sums
         )
+
+    def place(self) -> str:
+        """Return where clients run now, such as `8 actors on 2 nodes`."""
+        return self._pool.place()
+
+    def taken_part(self) -> dict[str, int]:
+        """Return how many actors and nodes took part since this was last asked."""
+        used = self._ray_clients.memory.used
+        counts = {"actors": len(used), "nodes": len({home.node for home in used})}
+        used.clear()
+        return counts
+
+    @property
+    def bytes_put(self) -> int:
+        """How many bytes this process has put into the object store."""
+        return self._store.bytes_put
+
+    def notes(self, data_bytes: int) -> list[str]:
+        """Return what a user should know before a run with so many bytes of clients' data."""
+        lines = [f"Ray: {self.place()}, {self._cluster.kind}"]
+        if self._cluster.dashboard:
+            lines.append(f"Ray's dashboard: {self._cluster.dashboard}")
+        room = self._cluster.store_bytes()
+        if data_bytes > room:
+            lines.append(
+                f"warning: clients' data take up to {data_bytes / 1e9:.1f} GB, this node's object "
+                f"store has {room / 1e9:.1f}; the rest goes to disk. {self._cluster.more_room()}"
+            )
+        return lines
 
     def close(self) -> None:
         """End the actors, and Ray if it was started here."""

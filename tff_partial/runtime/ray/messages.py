@@ -72,6 +72,7 @@ class Introduction(NamedTuple):
 
     node: str
     host: str
+    process: int
     device: str
     gpus: str
     versions: tuple[tuple[str, str], ...]

@@ -7,8 +7,6 @@ import importlib.util
 import math
 from typing import Optional
 
-from tff_partial.runtime.workers import contact
-
 INSTALL = "install it with `make ray` (docs/install.md)"
 
 
@@ -33,6 +31,8 @@ class RayOptions:
 
     def __post_init__(self) -> None:
         if self.address not in ("", "auto"):
+            from tff_partial.runtime.workers import contact
+
             try:
                 contact.check_addresses([self.address])
             except ValueError:

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any, Optional
 
 import ray
@@ -42,8 +42,7 @@ class Pool:
         """Start actors and wait for them.
 
         Raises:
-          WorkersLostError: If none can be started.
-          ValueError: If one has other versions than this process.
+          WorkersLostError: If none can be started, or one has other versions than this process.
         """
         self._options, self._cluster = options, cluster
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
@@ -68,10 +67,10 @@ class Pool:
         """References that are ready when a new actor is."""
         return list(self._starting)
 
-    @property
-    def nodes(self) -> set[str]:
-        """The nodes of the actors that are ready."""
-        return {member.home.node for member in self.members}
+    def place(self) -> str:
+        """Return how many actors are ready, and on how many nodes."""
+        nodes = {member.home.node for member in self.members}
+        return f"{_count(self.members, 'actor')} on {_count(nodes, 'node')}"
 
     def refresh(self) -> None:
         """Ask for actors that are missing, take those that are ready; wait if there is none.
@@ -106,7 +105,7 @@ class Pool:
             self._problem = reason(error)
             return
         if introduction.versions != self._versions:
-            raise ValueError(
+            raise WorkersLostError(
                 f"actors must have this process's versions, {_listed(self._versions)}. Received: "
                 f"{_listed(introduction.versions)} on {introduction.host}"
             )
@@ -191,6 +190,10 @@ class Pool:
             f"the cluster has {total.get('CPU', 0):g} and {total.get('GPU', 0):g}, "
             "some of them perhaps in use"
         )
+
+
+def _count(things: Sized, name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def _times(available: float, need: float) -> int:
