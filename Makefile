@@ -2,12 +2,14 @@
 # make test    all tests
 # make check   format, lint and types
 # make format  apply the formatter and the linter's fixes
+# make ray     install Ray, for --runtime=ray (docs/install.md)
 # make docs    write the generated pages: flags, results, the report and the plan of evidence
 # make audit   known vulnerabilities of the pinned packages (SECURITY.md); needs the network
 ARGS ?= --task=imdb --algo=embracing
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+RAY := $(VENV)/.ray
 
 AUDIT := .venv-audit/bin
 
@@ -23,7 +25,7 @@ else \
   echo "error: expected Python 3.9, 3.10 or 3.11 as python3.11, python3.10, python3.9 or python3, or uv (docs/install.md). Received: $$(python3 --version 2>/dev/null || echo no python3)" >&2; exit 2; fi
 endef
 
-.PHONY: run test check format docs audit clean
+.PHONY: run test check format ray docs audit clean
 run: $(INSTALLED)
 	@$(BIN)/python run_experiment.py $(ARGS)
 
@@ -38,6 +40,8 @@ check: $(INSTALLED)
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+ray: $(RAY)
 
 docs: $(INSTALLED)
 	$(BIN)/python -m tff_partial.cli.flag_reference docs/flags.md
@@ -60,4 +64,8 @@ $(INSTALLED): requirements.txt setup.cfg pyproject.toml
 	@echo "Installing into $(VENV) with $$($(BIN)/python --version); this takes some minutes the first time."
 	@$(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements.txt
 	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --disable-pip-version-check -e .
+	@touch $@
+
+$(RAY): requirements-ray.txt $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements-ray.txt
 	@touch $@

@@ -57,6 +57,11 @@ class RayContext(InProcessContext):
         """How many bytes this process has put into the object store."""
         return self._store.bytes_put
 
+    @property
+    def processes(self) -> list[int]:
+        """The actors' processes, each on its own host."""
+        return [member.introduction.process for member in self._pool.members]
+
     def notes(self, data_bytes: int) -> list[str]:
         """Return what a user should know before a run with so many bytes of clients' data."""
         lines = [f"Ray: {self.place()}, {self._cluster.kind}"]

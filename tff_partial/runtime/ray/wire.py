@@ -1,14 +1,14 @@
 """What goes to actors and comes back: arrays and bytes that Ray's object store holds as they are.
 
-A client's record, a data set of one element, goes as its arrays. Other data sets go as the bytes of
-their graph.
+A client's record, a data set of one element, goes as its arrays. Other data sets, and those with
+strings, go as the bytes of their graph.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Optional, Union
+from typing import NamedTuple, Optional, Union
 
 import numpy as np
 import tensorflow as tf
@@ -78,7 +78,8 @@ def _components(serialized: bytes) -> Optional[list[Array]]:
     if len(datasets) != 1:
         return None
     constants = [nodes[name.split(":")[0]] for name in datasets[0].input]
-    if any(node.op != "Const" for node in constants):
+    string = tf.string.as_datatype_enum
+    if any(node.op != "Const" or node.attr["dtype"].type == string for node in constants):
         return None
     return [tf.make_ndarray(node.attr["value"].tensor) for node in constants]
 
@@ -91,16 +92,8 @@ def digest(packed: PackedSequence) -> bytes:
         return content.digest()
     for component in packed.components:
         content.update(f"{component.dtype.str} {component.shape};".encode())
-        _update(content, component)
+        content.update(np.ascontiguousarray(component).reshape(-1).view(np.uint8))
     return content.digest()
-
-
-def _update(content: Any, array: Array) -> None:
-    if array.dtype.hasobject:
-        for text in array.flat:
-            content.update(f"{len(text)}:".encode() + bytes(text))
-    else:
-        content.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
 
 def size_of(packed: Iterable[Packed]) -> int:
