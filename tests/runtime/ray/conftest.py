@@ -16,13 +16,15 @@ NEEDS_RAY = "Ray is not installed: make ray"
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A head, to which the driver connects, and a second node; both have a CPU for one actor."""
+    """A head, to which the driver connects, and a second node; both have a CPU for one actor.
+
+    The head says that it has two GPUs.
+    """
     pytest.importorskip("ray", reason=NEEDS_RAY)
     from ray.cluster_utils import Cluster
 
-    started = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
+    head = {"num_cpus": 1, "num_gpus": 2, "include_dashboard": False}
+    started = Cluster(initialize_head=True, head_node_args=head)
     started.add_node(num_cpus=1)
     yield started
     started.shutdown()

@@ -20,6 +20,10 @@ from tff_partial.runtime.in_process.context import InProcessContext
 
 pytest.importorskip("ray", reason="Ray is not installed: make ray")
 
+from tests.runtime.ray import light
+from tff_partial.runtime import RayOptions
+from tff_partial.runtime.ray import cluster as clusters
+from tff_partial.runtime.ray import pool as pools
 from tff_partial.runtime.ray.cohort import Cohort
 
 SIZES = (12, 7, 20, 5)
@@ -47,6 +51,21 @@ def two_rounds(context, process):
     with tff.framework.get_context_stack().install(context):
         state, _ = tiny.run(process, tiny.client_data(SIZES), rounds=2, tiers=2)
         return tiny.flat(process.get_model_weights(state))
+
+
+def test_an_actor_sees_its_own_gpu_and_several_share_one(cluster, monkeypatch):
+    """As far as placement goes: the head only says that it has two GPUs."""
+    options = RayOptions(cluster.address, cpus_per_actor=0.1, gpus_per_actor=0.5)
+    monkeypatch.setattr(pools, "ClientActor", light.LightActor)
+    monkeypatch.setattr(pools, "versions", lambda: light.VERSIONS)
+    connection = clusters.Cluster(options)
+    try:
+        pool = pools.Pool(options, connection)
+        assert pool.place() == "4 actors on 1 node"
+        assert sorted(member.introduction.gpus for member in pool.members) == ["0", "0", "1", "1"]
+        pool.close()
+    finally:
+        connection.close()
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

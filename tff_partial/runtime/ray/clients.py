@@ -10,6 +10,7 @@ from tff_partial.runtime.in_process import folds
 from tff_partial.runtime.in_process.execution import ClientStage, Known, Traced
 from tff_partial.runtime.in_process.parallel import Finish
 from tff_partial.runtime.in_process.planner import Block, Level, Plan
+from tff_partial.runtime.in_process.steps import CLIENTS
 from tff_partial.runtime.ray.cohort import Cohort, Memory, RemoteStage
 from tff_partial.runtime.ray.messages import Kept
 from tff_partial.runtime.ray.pool import Pool
@@ -49,7 +50,10 @@ class RayClients:
 
 def _only_sums(level: Level) -> bool:
     """Return whether clients' results are added up and used for nothing else."""
-    outputs = set(level.clients.outputs)
-    return bool(level.folds and not level.kept) and all(
-        folds.is_sum(fold.accumulate) and outputs.issuperset(fold.values) for fold in level.folds
+    known = set(level.clients.outputs)
+    values = [leaf for fold in level.folds for leaf in fold.values]
+    return (
+        bool(level.folds and not level.kept)
+        and all(folds.is_sum(fold.accumulate) for fold in level.folds)
+        and all(leaf in known or leaf.region is not CLIENTS for leaf in values)
     )

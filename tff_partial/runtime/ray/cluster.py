@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import secrets
 import socket
-from collections.abc import Iterator, Mapping
-from typing import Optional
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 
 from tff_partial.runtime.errors import WorkersLostError
 from tff_partial.runtime.ray.options import RayOptions, check_installed
@@ -16,7 +18,6 @@ from tff_partial.runtime.ray.options import RayOptions, check_installed
 # Ray resolves loopback addresses to others, so that nodes can find each other, unless this says
 # that there are no others.
 _ONE_NODE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-_LOOPBACK = "127.0.0.1"
 # How long a contact with the head may take; so many without an answer mean that it is gone.
 _CONTACT, _CONTACTS = 2.0, 3
 
@@ -51,12 +52,8 @@ class Cluster:
 
     def check(self) -> None:
         """Raise a WorkersLostError if the head no longer answers."""
-        host, _, port = self._head.rpartition(":")
         for _ in range(_CONTACTS):
-            with (
-                contextlib.suppress(OSError),
-                socket.create_connection((host.strip("[]"), int(port)), timeout=_CONTACT),
-            ):
+            if _answers(self._head):
                 return
         raise WorkersLostError(f"the head of the Ray cluster, {self._head}, does not answer")
 
@@ -91,8 +88,8 @@ def _start(options: RayOptions) -> Mapping[str, object]:
 
     cpus = os.cpu_count() or 1
     if options.actors is not None:
-        cpus = max(cpus, -int(-options.actors * options.cpus_per_actor // 1))
-    with _on_loopback():
+        cpus = max(cpus, math.ceil(options.actors * options.cpus_per_actor))
+    with _on_loopback(), _quiet():
         return ray.init(
             address="local",
             num_cpus=cpus,
@@ -107,9 +104,9 @@ def _on_loopback() -> Iterator[None]:
     """Let Ray's processes listen on loopback only, for those with a token that nobody else has."""
     from ray._private import ray_constants
 
-    token = None if "RAY_AUTH_TOKEN_PATH" in os.environ else secrets.token_hex(32)
-    before = ray_constants.ENABLE_RAY_CLUSTER
-    os.environ.setdefault("RAY_AUTH_TOKEN", token) if token else None
+    if "RAY_AUTH_TOKEN_PATH" not in os.environ:
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    before, variable = ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(_ONE_NODE)
     ray_constants.ENABLE_RAY_CLUSTER = False
     os.environ[_ONE_NODE] = "0"
     try:
@@ -117,22 +114,58 @@ def _on_loopback() -> Iterator[None]:
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = before
         del os.environ[_ONE_NODE]
+        if variable is not None:
+            os.environ[_ONE_NODE] = variable
 
 
 def _connect(address: str) -> Mapping[str, object]:
     import ray
+    from ray._private import ray_constants
 
-    try:
-        return ray.init(
-            address=address, log_to_driver=False, logging_level=logging.ERROR
-        ).address_info
-    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        ray.shutdown()
-        raise WorkersLostError(
-            f"no Ray cluster could be joined at {address}: {_reason(error)}"
-        ) from error
+    if address != "auto" and not _answers(address):
+        raise WorkersLostError(f"no Ray cluster answers at {address}")
+    ray_constants.NUM_REDIS_GET_RETRIES = _CONTACTS  # it tries for 20 s, even with a wrong token
+    with _quiet() as written:
+        try:
+            return ray.init(
+                address=address, log_to_driver=False, logging_level=logging.ERROR
+            ).address_info
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            ray.shutdown()
+            reason = _reason(error, written())
+    raise WorkersLostError(f"no Ray cluster could be joined at {address}: {reason}")
 
 
-def _reason(error: Optional[BaseException]) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+def _reason(error: BaseException, written: str) -> str:
+    """Return in one line why Ray refused, from its error and what it has written meanwhile."""
+    refused = type(error).__name__ == "AuthenticationError" or "InvalidAuthToken" in written
+    if refused:
+        return (
+            "it asks for a token, and this one is missing or wrong "
+            "(RAY_AUTH_MODE=token and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH)"
+        )
+    if "Ssl" in written or "SSL" in written or "TLS" in written:
+        return "TLS failed (RAY_USE_TLS and the certificates)"
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[Callable[[], str]]:
+    """Keep what Ray's libraries write to stderr; yield what returns it."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as file:
+        before = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield lambda: os.pread(file.fileno(), 2**20, 0).decode(errors="replace")
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    connection = contextlib.suppress(OSError)
+    with connection, socket.create_connection((host.strip("[]"), int(port)), timeout=_CONTACT):
+        return True
+    return False

@@ -92,6 +92,7 @@ class Cohort:
         self._pool, self._store, self._memory = pool, store, memory
         self._known, self._stages, self._finish = known, stages, finish
         self._kept = set(level.kept)
+        self._summed = {leaf for fold in level.folds for leaf in fold.values}
         distinct = list({id(stage): stage for stage in stages}.values())
         used = dict.fromkeys(leaf for stage in distinct for leaf in stage.captures)
         shared = [leaf for leaf in used if leaf.region is not CLIENTS]
@@ -188,8 +189,17 @@ class Cohort:
         self._memory.seconds[_key(stage)] = reply.seconds / len(clients)
         for job, values in zip(jobs, reply.results):
             results = {leaf: self._received(leaf, x) for leaf, x in zip(stage.outputs, values)}
+            results.update(self._common(len(self._jobs[job])))
             for done, in_turn in self._schedule.finish(job, results):
                 self._finish(self._jobs[done][0], in_turn)
+
+    def _common(self, clients: int) -> Known:
+        """Return what several clients add to sums together of what all of them share."""
+        if clients == 1:
+            return {}
+        shared = (leaf for leaf in self._summed if leaf.region is not CLIENTS)
+        values = {leaf: np.asarray(self._known[leaf]) for leaf in shared}
+        return {leaf: np.multiply(v, clients, dtype=v.dtype) for leaf, v in values.items()}
 
     def _received(self, leaf: Leaf, value: Packed) -> LeafValue:
         """Return a result; an array that is kept leaves the object store."""

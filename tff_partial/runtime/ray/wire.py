@@ -92,7 +92,7 @@ def digest(packed: PackedSequence) -> bytes:
         return content.digest()
     for component in packed.components:
         content.update(f"{component.dtype.str} {component.shape};".encode())
-        content.update(np.ascontiguousarray(component).reshape(-1).view(np.uint8))
+        content.update(np.ascontiguousarray(component).reshape(-1).view(np.uint8).data)
     return content.digest()
 
 
