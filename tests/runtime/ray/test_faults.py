@@ -3,11 +3,13 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
+import portpicker
 import psutil
 import pytest
 
@@ -128,8 +130,8 @@ def test_a_cluster_keeps_running_frees_actors_and_its_loss_is_one_line(tmp_path,
     run = start(folder, address, "--rounds=100000")
     done = run.rounds
     until(lambda: run.rounds > done, 120)
-    gcs = cluster.head_node.all_processes["gcs_server"][0].process
-    os.kill(gcs.pid, signal.SIGKILL)
+    head = cluster.head_node.all_processes["gcs_server"][0].process
+    os.kill(head.pid, signal.SIGKILL)
     assert run.end() == 1
     assert re.match(
         "error: the head of the Ray cluster.*does not answer; start again", run.lines[-1]
@@ -149,3 +151,55 @@ def actor_processes(cluster):
     ]
     children = [child for raylet in raylets for child in raylet.children(recursive=True)]
     return [child for child in children if "ClientActor" in " ".join(child.cmdline())]
+
+
+def certificates(folder):
+    """Make an authority and a certificate for loopback; return Ray's variables for them."""
+
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    new = ("-newkey", "rsa:2048", "-nodes")
+    files = ("-keyout", "ca.key", "-out", "ca.crt")
+    openssl("req", "-x509", *new, "-days", "1", "-subj", "/CN=ca", *files)
+    openssl("req", *new, "-subj", "/CN=node", "-keyout", "node.key", "-out", "node.csr")
+    (folder / "names").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost")
+    authority = ("-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "1")
+    openssl("x509", "-req", "-in", "node.csr", *authority, "-extfile", "names", "-out", "node.crt")
+    return {
+        "RAY_USE_TLS": "1",
+        "RAY_TLS_SERVER_CERT": str(folder / "node.crt"),
+        "RAY_TLS_SERVER_KEY": str(folder / "node.key"),
+        "RAY_TLS_CA_CERT": str(folder / "ca.crt"),
+    }
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_a_run_on_a_cluster_with_tls_and_one_without_a_certificate(tmp_path, start):
+    variables, port = certificates(tmp_path), portpicker.pick_unused_port()
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
+    flags = (f"--port={port}", "--num-cpus=1", "--include-dashboard=false")
+    with open(tmp_path / "head.log", "w") as log:
+        head = psutil.Popen(
+            [*command, *flags, "--node-ip-address=127.0.0.1"],
+            env={**os.environ, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    processes = []
+    try:
+        until(lambda: "Ray runtime started" in (tmp_path / "head.log").read_text())
+        processes = head.children(recursive=True)
+        flags = (f"--ray_address=127.0.0.1:{port}", "--rounds=1")
+        without = start(tmp_path / "without", *flags)
+        with_certificate = start(tmp_path / "with", *flags, environment=variables)
+        assert with_certificate.end() == 0, with_certificate.lines
+        assert without.end() == 1
+        assert without.lines[-1].startswith("error: no Ray cluster could be joined"), without.lines
+        assert len(without.lines) == 2
+    finally:
+        for process in (head, *processes):
+            if is_alive(process):
+                process.kill()
+        head.wait()

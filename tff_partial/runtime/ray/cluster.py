@@ -27,6 +27,7 @@ class Cluster:
 
     Attributes:
       is_own: Whether this process has started it, and ends it.
+      is_lost: Whether its head was found to be gone; asking Ray for anything would then wait.
       dashboard: Address of its dashboard; empty without one.
     """
 
@@ -45,7 +46,7 @@ class Cluster:
                 "runtime='ray' starts or joins a Ray of its own, one in a process. "
                 "Received: a Ray in use; call close() of its context, or ray.shutdown()"
             )
-        self.is_own = not options.address
+        self.is_own, self.is_lost = not options.address, False
         info = _start(options) if self.is_own else _connect(options.address)
         self.dashboard = str(info.get("webui_url") or "")
         self._head = str(info["gcs_address"])
@@ -55,6 +56,7 @@ class Cluster:
         for _ in range(_CONTACTS):
             if _answers(self._head):
                 return
+        self.is_lost = True
         raise WorkersLostError(f"the head of the Ray cluster, {self._head}, does not answer")
 
     @property
@@ -80,7 +82,8 @@ class Cluster:
         """End our own Ray; disconnect from another one, which goes on."""
         import ray
 
-        ray.shutdown()
+        with _quiet():
+            ray.shutdown()
 
 
 def _start(options: RayOptions) -> Mapping[str, object]:

@@ -80,6 +80,7 @@ class Pool:
         """
         if time.monotonic() - self._looked > _LOOK:
             self._looked = time.monotonic()
+            self._cluster.check()
             self._wanted = self._options.actors or max(1, self._capacity())
         while len(self.members) + len(self._starting) < self._wanted:
             self._start_one()
@@ -139,9 +140,10 @@ class Pool:
         self._cluster.check()
 
     def close(self) -> None:
-        """End the actors."""
-        for handle in (*(m.handle for m in self.members), *self._starting.values()):
-            ray.kill(handle)
+        """End the actors; those of a cluster whose head is gone end by themselves."""
+        if not self._cluster.is_lost:
+            for handle in (*(m.handle for m in self.members), *self._starting.values()):
+                ray.kill(handle)
         self.members.clear()
         self._starting.clear()
 
