@@ -49,7 +49,9 @@ def test_a_head_that_is_gone_is_named(info):
 
 
 def test_nobody_at_the_address():
-    with pytest.raises(WorkersLostError, match="no Ray cluster answers at 127.0.0.1:1"):
+    with pytest.raises(
+        WorkersLostError, match="no Ray cluster could be joined at 127.0.0.1:1: it does not"
+    ):
         clusters.Cluster(RayOptions("127.0.0.1:1"))
 
 
@@ -63,7 +65,6 @@ def test_a_ray_that_is_in_use_is_not_replaced(monkeypatch):
     ("written", "reason"),
     [
         ("W gcs_client.cc: InvalidAuthToken: ...", "asks for a token"),
-        ("E ssl_transport: SSL_ERROR_SSL", "TLS failed"),
         ("", "broken"),
     ],
 )

@@ -133,10 +133,9 @@ def test_a_cluster_keeps_running_frees_actors_and_its_loss_is_one_line(tmp_path,
     head = cluster.head_node.all_processes["gcs_server"][0].process
     os.kill(head.pid, signal.SIGKILL)
     assert run.end() == 1
-    assert re.match(
-        "error: the head of the Ray cluster.*does not answer; start again", run.lines[-1]
-    )
-    assert len(run.lines) == 3, run.lines
+    (error,) = (line for line in run.lines if line.startswith("error"))
+    assert re.match("error: the head of the Ray cluster.*does not answer; start again", error)
+    assert not any("GCS" in line for line in run.lines)  # nothing of Ray's own
     columns, *rows = (folder / "metrics.csv").read_text().splitlines()
     assert {"actors", "nodes"} <= {*columns.split(",")}
     resumed = start(folder, f"--rounds={len(rows) + 1}", "--runtime=in_process")
@@ -196,7 +195,7 @@ def test_a_run_on_a_cluster_with_tls_and_one_without_a_certificate(tmp_path, sta
         with_certificate = start(tmp_path / "with", *flags, environment=variables)
         assert with_certificate.end() == 0, with_certificate.lines
         assert without.end() == 1
-        assert without.lines[-1].startswith("error: no Ray cluster could be joined"), without.lines
+        assert "it does not speak as Ray does without TLS" in without.lines[-1]
         assert len(without.lines) == 2
     finally:
         for process in (head, *processes):

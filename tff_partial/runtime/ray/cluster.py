@@ -7,19 +7,18 @@ import logging
 import math
 import os
 import secrets
-import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 
 from tff_partial.runtime.errors import WorkersLostError
+from tff_partial.runtime.ray import probe
 from tff_partial.runtime.ray.options import RayOptions, check_installed
 
 # Ray resolves loopback addresses to others, so that nodes can find each other, unless this says
 # that there are no others.
 _ONE_NODE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-# How long a contact with the head may take; so many without an answer mean that it is gone.
-_CONTACT, _CONTACTS = 2.0, 3
+_CONTACTS = 3  # without an answer: the head is gone
 
 
 class Cluster:
@@ -54,7 +53,7 @@ class Cluster:
     def check(self) -> None:
         """Raise a WorkersLostError if the head no longer answers."""
         for _ in range(_CONTACTS):
-            if _answers(self._head):
+            if probe.answers(self._head):
                 return
         self.is_lost = True
         raise WorkersLostError(f"the head of the Ray cluster, {self._head}, does not answer")
@@ -123,20 +122,21 @@ def _on_loopback() -> Iterator[None]:
 
 def _connect(address: str) -> Mapping[str, object]:
     import ray
-    from ray._private import ray_constants
+    from ray._private import ray_constants, services
 
-    if address != "auto" and not _answers(address):
-        raise WorkersLostError(f"no Ray cluster answers at {address}")
     ray_constants.NUM_REDIS_GET_RETRIES = _CONTACTS  # it tries for 20 s, even with a wrong token
     with _quiet() as written:
         try:
-            return ray.init(
-                address=address, log_to_driver=False, logging_level=logging.ERROR
-            ).address_info
+            found = services.canonicalize_bootstrap_address_or_die(address)
+            problem = probe.problem(found)
+            if not problem:
+                return ray.init(
+                    address=address, log_to_driver=False, logging_level=logging.ERROR
+                ).address_info
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             ray.shutdown()
-            reason = _reason(error, written())
-    raise WorkersLostError(f"no Ray cluster could be joined at {address}: {reason}")
+            problem = _reason(error, written())
+    raise WorkersLostError(f"no Ray cluster could be joined at {address}: {problem}")
 
 
 def _reason(error: BaseException, written: str) -> str:
@@ -147,8 +147,6 @@ def _reason(error: BaseException, written: str) -> str:
             "it asks for a token, and this one is missing or wrong "
             "(RAY_AUTH_MODE=token and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH)"
         )
-    if "Ssl" in written or "SSL" in written or "TLS" in written:
-        return "TLS failed (RAY_USE_TLS and the certificates)"
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -164,11 +162,3 @@ def _quiet() -> Iterator[Callable[[], str]]:
         finally:
             os.dup2(before, 2)
             os.close(before)
-
-
-def _answers(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    connection = contextlib.suppress(OSError)
-    with connection, socket.create_connection((host.strip("[]"), int(port)), timeout=_CONTACT):
-        return True
-    return False
