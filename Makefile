@@ -4,6 +4,7 @@
 # make format  apply the formatter and the linter's fixes
 # make ray     install Ray, for --runtime=ray (docs/install.md)
 # make docs    write the generated pages: flags, results, the report and the plan of evidence
+# make notebook  an environment that runs notebooks, for their test
 # make audit   known vulnerabilities of the pinned packages (SECURITY.md); needs the network
 ARGS ?= --task=imdb --algo=embracing
 VENV := .venv
@@ -12,6 +13,7 @@ INSTALLED := $(VENV)/.installed
 RAY := $(VENV)/.ray
 
 AUDIT := .venv-audit/bin
+NOTEBOOK := .venv-notebook
 
 # Create the environment $(1), with uv where no Python on the PATH will do. A name on the PATH can
 # be a shim that runs nothing, so each candidate is run.
@@ -25,11 +27,11 @@ else \
   echo "error: expected Python 3.9, 3.10 or 3.11 as python3.11, python3.10, python3.9 or python3, or uv (docs/install.md). Received: $$(python3 --version 2>/dev/null || echo no python3)" >&2; exit 2; fi
 endef
 
-.PHONY: run test check format ray docs audit clean
+.PHONY: run test check format ray docs audit notebook clean
 run: $(INSTALLED)
 	@$(BIN)/python run_experiment.py $(ARGS)
 
-test: $(INSTALLED)
+test: $(INSTALLED) notebook
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile $(TEST_ARGS)
 
 check: $(INSTALLED)
@@ -56,8 +58,15 @@ audit:
 	@$(AUDIT)/python -m pip install --quiet --upgrade --disable-pip-version-check pip-audit
 	@PATH="$(CURDIR)/$(AUDIT):$$PATH" $(AUDIT)/python .ci/audit.py
 
+# What runs a notebook, beside the packages of $(VENV). Without a network its test is skipped.
+notebook: $(INSTALLED)
+	@test -f $(NOTEBOOK)/.installed || { \
+	  echo "Installing what runs notebooks into $(NOTEBOOK)."; \
+	  $(BIN)/python .ci/notebook_environment.py $(NOTEBOOK) && touch $(NOTEBOOK)/.installed; } || \
+	  echo "warning: $(NOTEBOOK) could not be made; the test of the notebook is skipped" >&2
+
 clean:
-	rm -rf $(VENV) .venv-audit build *.egg-info
+	rm -rf $(VENV) $(NOTEBOOK) .venv-audit build *.egg-info
 
 $(INSTALLED): requirements.txt setup.cfg pyproject.toml
 	@test -x $(BIN)/python || { $(call CREATE_ENVIRONMENT,$(VENV)); }

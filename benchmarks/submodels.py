@@ -58,8 +58,8 @@ def build_training(spec: Any, rate: str, record: Any, **local: Any) -> Callable[
     from tff_partial.layers import parts
     from tff_partial.processes import submodel
 
-    tier = tiers.create(rate, are_rates=True)
-    small = submodel.create_submodel(spec, tier, scaler=True).spec.instantiate()
+    share = tiers.create(rate, are_rates=True).rate
+    small = submodel.create_submodel(spec, share, scaler=True).spec.instantiate()
     settings = local_training.LocalTraining(batch_size=BATCH, momentum=0.9, **local)
     train = local_training.build(small, parts.everything(small), settings)
     initial = tf.nest.map_structure(lambda v: tf.random.uniform(v.shape, 0.0, 0.1), small.weights)

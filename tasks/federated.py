@@ -7,6 +7,8 @@ from typing import Callable, Optional
 
 import numpy as np
 
+from tff_partial.core import checks
+
 from . import id_files
 from . import partition as partition_lib
 from .task import Arrays, Task
@@ -37,7 +39,9 @@ class FederatedData:
         num_classes: int,
         description: str,
         real: bool,
+        mean_size_fn: Optional[Callable[[], float]] = None,
     ) -> None:
+        self._mean_size_fn = mean_size_fn
         self._client_fn, self._size_fn = client_fn, size_fn
         self.num_clients, self.num_classes = num_clients, num_classes
         self.test_x, self.test_y = test
@@ -52,6 +56,12 @@ class FederatedData:
     def client_size(self, client: int) -> int:
         """Return how many training examples a client has."""
         return self._size_fn(self._checked(client))
+
+    def mean_size(self) -> float:
+        """Return the mean number of training examples of a client."""
+        if self._mean_size_fn is not None:
+            return self._mean_size_fn()
+        return sum(map(self._size_fn, range(self.num_clients))) / self.num_clients
 
     def _checked(self, client: int) -> int:
         if not 0 <= client < self.num_clients:
@@ -89,8 +99,7 @@ def load(
       DataError: when real data cannot be read or downloaded.
       ValueError: for a partition that does not fit.
     """
-    if data not in DATA_KINDS:
-        raise ValueError(f"data must be one of {', '.join(DATA_KINDS)}. Received: data={data}")
+    checks.one_of("data", data, DATA_KINDS)
     partition = task.demo.partition if partition is None else partition
     clients = task.demo.clients if clients is None else clients
     if task.generate is not None:

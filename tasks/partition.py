@@ -20,6 +20,8 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
+from tff_partial.core import checks
+
 from . import partition_rules as rules
 from .assignment import Partition
 
@@ -107,7 +109,8 @@ def parse(text: str) -> tuple[str, tuple[Any, ...]]:
     """
     name, _, rest = text.partition(":")
     if name not in RULES:
-        raise ValueError(f"partition must be one of {', '.join(RULES)}. Received: partition={text}")
+        received = f"Received: partition={text}{checks.did_you_mean(name, RULES)}"
+        raise ValueError(f"partition must be one of {', '.join(RULES)}. {received}")
     rule, parts = RULES[name], rest.split(",") if rest else []
     try:
         if not rule.required <= len(parts) <= len(rule.arguments):

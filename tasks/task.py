@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Protocol, Unio
 import numpy as np
 
 from tff_partial import tiers
-from tff_partial.core import objectives
+from tff_partial.core import objectives, own_code
 from tff_partial.core.types import Tensor
+from tff_partial.tiers import Tier
 
 from . import partition as partition_lib
 
@@ -59,24 +60,39 @@ class Settings:
       batch_size: Examples in a local step.
       learning_rate: A number; 0.4,800:0.04 (0.04 from round 800 on); 0.1*0.998 (times 0.998 every
         round); 0.4~6 (rises over six rounds).
+      local_optimizer: sgd, adam or adamw. Adam's learning rate is 0.001 and SGD's momentum 0 where
+        none is given.
       momentum: Momentum of local SGD; reset every round, unless clients keep their models.
-      weight_decay: Factor of the weights that is added to their gradient.
+      local_beta_1: Adam: decay of the mean of gradients.
+      local_beta_2: Adam: decay of the mean of their squares.
+      local_epsilon: Adam: added to the root of the latter.
+      weight_decay: Factor of the weights that is added to their gradient; adamw subtracts it, times
+        the learning rate, instead.
       weight_decay_on: kernels (before clipping) or all parameters (after it, as in PyTorch).
       clip_norm: Scale gradients to at most this global norm.
       precision: Type that local training computes in: float32 (default), bfloat16 or float16;
         weights and evaluation stay float32.
       record_precision: Type that recorded activations and client states are kept in: float32
         (default) or bfloat16.
+      server_optimizer: sgd (adds the mean update), fedavgm, fedadam or fedyogi.
+      server_learning_rate: Of the server; 1 for sgd and fedavgm, 0.01 for the others by default.
+      server_beta_1: Momentum of fedavgm, fedadam and fedyogi.
+      server_beta_2: fedadam, fedyogi: decay of the mean of squares.
+      server_tau: fedadam, fedyogi: added to its root; the smaller, the more adaptive.
       local_steps: Local steps in a round (or --local_epochs).
       local_epochs: Passes through the local data in a round (or --local_steps).
       width: Rate of the model's channels and units, in (0, 1].
-      tiers: Clients of each tier, such as strong:16,moderate:16,weak:96. 7:96 removes seven blocks,
-        0.3:96 as many as a capacity of 0.3 requires; with sub-models, 1/2:96 keeps half of the
-        channels.
+      tiers: Clients of each tier, such as strong:16,moderate:16,weak:96 or strong:25%,weak:75%. A
+        budget means the same for every algorithm: memory:0.25:96, compute:0.25:96, params:0.25:96,
+        rate:0.25:96 (memory of a quarter of the channels) or blocks:3:96 (memory without three
+        blocks). In short, 7:96 removes seven blocks, 0.3:96 as many as a capacity of 0.3 requires;
+        with sub-models, 1/2:96 keeps half of the channels.
       only_tiers: Tiers whose clients take part, such as strong; all by default.
       capacities: Sub-models: rates of which each selected client draws one every round, such as
         1/4, 1/2:0.2,1/16:0.8 or feddse, in place of tiers.
       target_accuracy: Report the rounds to this test accuracy; 0: none.
+      sampler: Who takes part in a round: my_module:fn, a function (client ids, how many, round,
+        seed) -> ids; drawn at random by default.
       eval_every: Rounds between evaluations.
       eval_examples: Test this many random examples in rounds before the last, which tests all; all
         by default.
@@ -91,12 +107,21 @@ class Settings:
     rounds: int
     batch_size: int
     learning_rate: str
+    local_optimizer: str = "sgd"
     momentum: float = 0.0
+    local_beta_1: float = 0.9
+    local_beta_2: float = 0.999
+    local_epsilon: float = 1e-7
     weight_decay: float = 0.0
     weight_decay_on: str = "kernels"
     clip_norm: Optional[float] = None
     precision: str = "float32"
     record_precision: str = "float32"
+    server_optimizer: str = "sgd"
+    server_learning_rate: Optional[float] = None
+    server_beta_1: float = 0.9
+    server_beta_2: float = 0.99
+    server_tau: float = 1e-3
     local_steps: Optional[int] = None
     local_epochs: Optional[int] = None
     width: float = 1.0
@@ -104,6 +129,7 @@ class Settings:
     only_tiers: str = ""
     capacities: str = ""
     target_accuracy: Optional[float] = None
+    sampler: str = ""
     eval_every: int = 1
     eval_examples: Optional[int] = None
     train_examples: Optional[int] = None
@@ -131,6 +157,7 @@ class Settings:
         partition_lib.parse(self.partition)
         self._check_local_work()
         self._check_schedule()
+        self._check_sampler()
         self._check_tiers()
 
     def _check_local_work(self) -> None:
@@ -152,8 +179,15 @@ class Settings:
         text = self.learning_rate
         rounds = [float(start) for start in re.findall(rf",({_NUMBER}):", text)]
         rising = all(a < b for a, b in zip([0, *rounds], rounds))
-        form = "read like 0.1, 0.4,800:0.04 (rounds rising), 0.1*0.998 or 0.4~5 (warm-up)"
-        _require(_SCHEDULE.fullmatch(text) is not None and rising, "learning_rate", form, text)
+        form = (
+            "read like 0.1, 0.4,800:0.04 (rounds rising), 0.1*0.998, 0.4~5 (warm-up) or module:fn"
+        )
+        known = _SCHEDULE.fullmatch(text) is not None or own_code.is_name(text)
+        _require(known and rising, "learning_rate", form, text)
+
+    def _check_sampler(self) -> None:
+        known = not self.sampler or own_code.is_name(self.sampler)
+        _require(known, "sampler", "read like my_module:fn", self.sampler)
 
     def _check_tiers(self) -> None:
         if self.capacities:
@@ -162,7 +196,7 @@ class Settings:
         if not self.tiers:
             _require(not self.only_tiers, "only_tiers", "be given with tiers", self.only_tiers)
             return
-        total = sum(tier.count for tier in tiers.parse(self.tiers))
+        total = sum(tier.count for tier in self._tiers)
         _require(total == self.clients, "tiers", f"add up to clients ({self.clients})", self.tiers)
         limit = f"be at most {self.participants}, the clients that take part"
         fits = self.clients_per_round <= self.participants
@@ -173,7 +207,11 @@ class Settings:
         """Number of clients that can be drawn."""
         if not self.tiers:
             return self.clients
-        return sum(t.count for t in tiers.select(tiers.parse(self.tiers), self.only_tiers))
+        return sum(tier.count for tier in tiers.select(self._tiers, self.only_tiers))
+
+    @property
+    def _tiers(self) -> tuple[Tier, ...]:
+        return tiers.parse(self.tiers, clients=self.clients)
 
 
 class Inputs(Protocol):
@@ -201,7 +239,8 @@ class Task:
       writers: How many natural clients the real data have, for the partition `natural`; 0 for
         none.
       loss: 'categorical' (softmax cross entropy) or 'binary' (one logit), of
-        `tff_partial.objectives`.
+        `tff_partial.objectives`, or a function of labels and logits; None is
+        the one that fits the model.
       demo: Settings of a small run on embedded data, and on real data too if there is no
         `real_demo`.
       papers: Settings by paper, with their places.
@@ -211,7 +250,8 @@ class Task:
       load_embedded: From a seed, the data set that is always there.
       load_real: From a data folder (None: the default one), the real data set; raises `DataError`.
       is_prepared: From a data folder, whether `load_real` works without a network.
-      metrics: What an evaluation reports beside the loss, of `tff_partial.objectives`.
+      metrics: What an evaluation reports beside the loss, of `tff_partial.objectives`, or
+        functions of labels and logits.
       augment: In the graph, from a batch as stored and a seed [2] to another such batch; used only
         when asked for.
       generate: From (partition, clients, seed), the data itself, in place of the loaders.
@@ -222,7 +262,7 @@ class Task:
     description: str
     num_classes: int
     input_shape: tuple[int, ...]
-    loss: str
+    loss: Optional[objectives.Objective]
     demo: Settings
     papers: Mapping[str, Settings]
     default_paper: str
@@ -234,7 +274,7 @@ class Task:
     load_embedded: Optional[Callable[[int], Arrays]] = None
     load_real: Optional[Callable[[Optional[str]], Arrays]] = None
     is_prepared: Optional[Callable[[Optional[str]], bool]] = None
-    metrics: tuple[str, ...] = ("accuracy",)
+    metrics: tuple[objectives.Objective, ...] = ("accuracy",)
     augment: Optional[Callable[[Tensor, Tensor], Tensor]] = None
     generate: Optional[Callable[[str, int, int], FederatedData]] = None
     real_demo: Optional[Settings] = None

@@ -164,12 +164,12 @@ def test_every_algorithm_stands_in_the_readme_and_in_one_page_with_its_flags(alg
 
 def test_the_readme_cites_papers_as_their_pages_do():
     titles = re.findall(r"\*([^*]+)\*, (\d{4})", (ROOT / "README.md").read_text())
-    assert len(titles) == 15
+    assert len(titles) == 16
     for title, year in titles:
         assert any(f"*{title}*, {year}" in page for page in FAMILIES.values()), title
 
 
-@pytest.mark.parametrize("name", ["docs/getting-started.md", EXTENDING])
+@pytest.mark.parametrize("name", ["docs/getting-started.md", "docs/own.md", EXTENDING])
 def test_examples_in_python_run_and_learn(name, tmp_path, monkeypatch, capsys):
     blocks = [block for block in code_blocks(name, "python") if not block.startswith("# ")]
     script = tmp_path / "example.py"

@@ -1,7 +1,11 @@
 """The examples run, and what they show is what the library does."""
 
 import importlib.util
+import json
+import os
 import pathlib
+import runpy
+import subprocess
 
 import numpy as np
 import pytest
@@ -10,7 +14,15 @@ from tests import tiny
 from tests.algorithms.layer_rounds import build, cohort, create_dense, run
 from tff_partial.core.local_training import LocalTraining
 
-EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
+ROOT = pathlib.Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+# `make notebook` makes it.
+NOTEBOOKS = ROOT / ".venv-notebook" / "bin" / "python"
+EXECUTE = """
+import sys, nbclient, nbformat
+notebook = nbformat.read(sys.argv[1], as_version=4)
+nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+"""
 LOCAL = LocalTraining(steps=4, batch_size=5, learning_rate=0.3)
 CUT = (0, 1, 2)
 
@@ -56,3 +68,39 @@ def test_by_hand_learns(capsys):
     for line in lines:
         before, after = (float(word) for word in line.split() if word[0] == "0")
         assert after > before + 0.2
+
+
+@pytest.mark.parametrize("name", ["client_data.py", "own_model.py"])
+def test_scripts_of_users_are_short_and_learn(name, tmp_path, monkeypatch, keep_runtime):
+    assert len((EXAMPLES / name).read_text().splitlines()) < 40
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    values = runpy.run_path(str(EXAMPLES / name))
+    runs = values["runs"].values() if "runs" in values else [values["result"]]
+    for result in runs:
+        assert result.rows[-1]["test_accuracy"] > result.rows[0]["test_accuracy"] + 0.1
+        assert (tmp_path / result.folder / "curves.png").exists()
+
+
+def test_the_notebook_is_the_script():
+    notebook = json.loads((EXAMPLES / "own_model.ipynb").read_text())
+    cells = []
+    for cell in notebook["cells"]:
+        assert not cell.get("outputs")
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            source = "\n".join(["# %% [markdown]", *(f"# {x}" for x in source.splitlines())])
+        cells.append(source if source.startswith("# %%") else f"# %%\n{source}")
+    script = (EXAMPLES / "own_model.py").read_text()
+    assert "".join("".join(cells).split()) == "".join(script.split())
+
+
+@pytest.mark.skipif(not NOTEBOOKS.exists(), reason="`make notebook` has not made .venv-notebook")
+def test_the_notebook_runs(tmp_path):
+    variables = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    command = [NOTEBOOKS, "-c", EXECUTE, EXAMPLES / "own_model.ipynb"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "results" / "own.png").stat().st_size > 0

@@ -4,7 +4,15 @@ import pathlib
 
 ROOT = pathlib.Path(__file__).parent.parent
 # A few lines that start a command of `cli`.
-SHIMS = {"test_claims.py", "test_compare.py", "test_plots.py", "runtime/test_worker.py"}
+SHIMS = {
+    "test_activations.py",
+    "test_check_gpu.py",
+    "test_claims.py",
+    "test_compare.py",
+    "test_ls.py",
+    "test_plots.py",
+    "runtime/test_worker.py",
+}
 # Test files of more than one module.
 TOPICS = {
     "cli/test_own_folder.py",
@@ -13,6 +21,7 @@ TOPICS = {
     "report/test_report_browser.py",
     "runtime/in_process/test_stock_algorithms.py",
     "runtime/test_runtimes.py",
+    "runtime/workers/test_stunnel.py",
     "tasks/test_tasks.py",
 }
 

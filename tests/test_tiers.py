@@ -51,6 +51,67 @@ def test_what_is_no_rate_is_refused_for_submodels(name):
         tiers.parse(f"{name}:x", are_rates=True)
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "value", "canonical", "label"),
+    [
+        ("memory:0.25", "memory", 0.25, "memory:0.25", "memory_0.25"),
+        ("compute:.50", "compute", 0.5, "compute:0.5", "compute_0.5"),
+        ("params:1.0", "params", 1.0, "params:1", "params_1"),
+        ("memory:0.000001", "memory", 1e-6, "memory:0.000001", "memory_0.000001"),
+        ("rate:1/3", "rate", 1 / 3, "rate:1/3", "rate_1-3"),
+        ("blocks:03", "blocks", 3, "blocks:3", "blocks_3"),
+    ],
+)
+def test_budgets_mean_the_same_for_all(name, kind, value, canonical, label):
+    expected = Tier(canonical, kind, value, 5, is_budget=True)
+    assert tiers.create(name, 5) == tiers.create(name, 5, are_rates=True) == expected
+    assert expected.label == label
+    assert tiers.create(canonical) == tiers.create(name)
+    assert tiers.create("1/2").label == "1/2"
+
+
+@pytest.mark.parametrize(
+    "name", ["memory:", "memory:0", "memory:1.5", "rate:3/2", "blocks:0.5", "time:0.5", "rate:1/0"]
+)
+def test_what_is_no_budget_is_refused(name):
+    message = rf"^a budget must be memory, .* Received: tier={re.escape(repr(name))}$"
+    with pytest.raises(ValueError, match=message):
+        tiers.create(name)
+
+
+def test_budgets_compose_with_counts_and_shares():
+    text = "strong:4,memory:0.25:12,7:1,blocks:3:25%,0.3:12.5%"
+    found = [(tier.name, tier.kind, tier.count) for tier in tiers.parse(text, clients=40)]
+    assert found == [
+        ("strong", "named", 4),
+        ("memory:0.25", "memory", 12),
+        ("7", "blocks", 1),
+        ("blocks:3", "blocks", 10),
+        ("0.3", "memory", 5),
+    ]
+    assert [t.count for t in tiers.parse(text)] == [4, 12, 1, 0, 0]
+    with pytest.raises(ValueError, match=r"^tiers must be like strong:16,.* each once"):
+        tiers.parse("memory:0.25:3,memory:.250:3")
+    assert tiers.select(tiers.parse(text), "memory:.25")[0].name == "memory:0.25"
+
+
+@pytest.mark.parametrize("shares", ["12.5%,87.5%", "33.3%,33.3%,33.4%", "1%,9%,90%", "100%"])
+def test_shares_add_up_to_the_clients(shares):
+    names = ["strong", "memory:0.5", "weak"]
+    text = ",".join(f"{name}:{share}" for name, share in zip(names, shares.split(",")))
+    exact = [float(share[:-1]) / 100 for share in shares.split(",")]
+    for clients in range(100, 200):
+        counts = [tier.count for tier in tiers.parse(text, clients=clients)]
+        assert sum(counts) == clients
+        assert all(abs(count - clients * share) < 1 for count, share in zip(counts, exact))
+
+
+def test_a_share_without_a_client_is_refused():
+    with pytest.raises(ValueError, match=r"^a tier's share must be at least one of 20 clients\. "):
+        tiers.parse("strong:1%,weak:99%", clients=20)
+    assert [t.count for t in tiers.parse("strong:0%,weak:100%", clients=20)] == [0, 20]
+
+
 def test_numbers_of_blocks_and_memory_are_no_rates():
     assert [tier.rate for tier in tiers.parse("strong:1,weak:1,1/4:1")] == [1.0, 0.2, 0.25]
     for tier in tiers.parse("1:1,0.5:1"):
@@ -59,8 +120,10 @@ def test_numbers_of_blocks_and_memory_are_no_rates():
 
 
 def test_who_trains_the_whole_model():
-    found = {t.name: t.is_whole for t in tiers.parse("strong:1,0:1,1:1,0.9:1,1/1:1,weak:1")}
-    assert [name for name, is_whole in found.items() if is_whole] == ["strong", "0"]
+    text = "strong:1,0:1,1:1,0.9:1,1/1:1,weak:1,memory:1:1,rate:0.9:1,blocks:0:1,blocks:1:1"
+    found = {t.name: t.is_whole for t in tiers.parse(text)}
+    whole = [name for name, is_whole in found.items() if is_whole]
+    assert whole == ["strong", "0", "memory:1", "blocks:0"]
 
 
 def test_tiers_given_by_name_or_ready():
@@ -86,7 +149,8 @@ def test_tiers_given_by_name_or_ready():
     ],
 )
 def test_parse_refuses(text):
-    message = rf"^tiers must be like strong:16,.* Received: tiers={re.escape(repr(text))}$"
+    received = rf"Received: tiers={re.escape(repr(text))}(\. Did you mean strong\?)?"
+    message = rf"^tiers must be like strong:16,.* {received}$"
     with pytest.raises(ValueError, match=message):
         tiers.parse(text)
 

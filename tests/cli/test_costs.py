@@ -38,6 +38,27 @@ def test_json_for_another_task(capsys):
     assert found["fedpmt_table_2"] == []
 
 
+COMPARE = ["--model=mlp_100", "--batch_size=2", "--compare=embracing,heterofl,channel"]
+
+
+def test_algorithms_side_by_side_at_a_budget(capsys):
+    assert costs_command.main([*COMPARE, "--tier=memory:0.5", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["algorithm"], row["tier"]) for row in rows] == [
+        (algo, "memory:0.5") for algo in ("embracing", "heterofl", "channel")
+    ]
+    assert all(row["memory"] <= 0.5 for row in rows[:2])
+    assert rows[1]["memory"] > 0.49
+    assert rows[2]["memory"] == 1
+    assert costs_command.main([*COMPARE, "--tier=memory:0.5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.split(r"  +", lines[2]) == [
+        *("algorithm", "tier", "memory", "compute", "parameters", "MB down", "MB up")
+    ]
+    assert lines[4].startswith("heterofl   memory:0.5")
+    assert lines[-1].startswith("channel: tier memory:0.5 takes 1 of the memory: ")
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -48,6 +69,9 @@ def test_json_for_another_task(capsys):
         (["--num_classes=1"], "num_classes must be at least 2. Received: num_classes=1"),
         (["--task=imdb"], "model must take token inputs .* Received: model='resnet20'"),
         (["--model=softmax", "--tiers=1"], ".* must be at most 0 for this model. Received: 1"),
+        (["--compare=fedavg"], "compare must be one of .* Received: compare='fedavg'"),
+        (["--tier=strong"], "tier must be given with compare. Received: tier='strong'"),
+        ([*COMPARE, "--tier=time:1"], "a budget must be memory, .* Received: tier='time:1'"),
         (["--models=softmax"], "flags must be as in --help: .* Received: --models=softmax"),
     ],
 )

@@ -10,7 +10,17 @@ import pytest
 from tff_partial.cli import main
 
 ROOT = pathlib.Path(__file__).parents[2]
-MODULES = ["report", "compare", "plots", "costs", "similarity", "runtime.worker", "cli"]
+MODULES = [
+    "report",
+    "ls",
+    "compare",
+    "check_gpu",
+    "plots",
+    "costs",
+    "similarity",
+    "runtime.worker",
+    "cli",
+]
 
 
 def start(*arguments):
@@ -34,16 +44,16 @@ def test_help_lists_every_command_with_a_line(arguments, monkeypatch, capsys):
     for name, text in main.COMMANDS.items():
         assert f"  {name:<12}{text}" in lines
     for name in main.COMMANDS:
-        assert (ROOT / "tff_partial" / "cli" / f"{name}.py").exists()
+        assert (ROOT / "tff_partial" / "cli" / f"{name.replace('-', '_')}.py").exists()
 
 
 def test_an_unknown_command_is_one_line_and_exit_code_2(monkeypatch, capsys):
     assert tff_partial(monkeypatch, "repotr", "results") == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(
-        "error: command must be one of run, report, claims, compare, plots, costs"
+        "error: command must be one of run, ls, report, claims, compare, plots, costs"
     )
-    assert line.endswith("Received: 'repotr'")
+    assert line.endswith("Received: 'repotr'. Did you mean report?")
 
 
 def test_a_command_gets_the_arguments_that_follow_its_name(monkeypatch):
@@ -73,7 +83,7 @@ def test_every_documented_module_has_help(module):
     assert process.stderr == ""
 
 
-@pytest.mark.parametrize("module", ["report", "compare", "plots", "runtime.worker"])
+@pytest.mark.parametrize("module", ["report", "ls", "compare", "plots", "runtime.worker"])
 def test_wrong_arguments_are_one_line_and_exit_code_2(module):
     process = start("-m", f"tff_partial.{module}", "--nothing")
     assert process.returncode == 2

@@ -32,3 +32,22 @@ def test_names_that_are_not_known_are_refused():
     checks.one_of("design", 2, (1, 2))
     with pytest.raises(ValueError, match=r"^design must be one of 1, 2. Received: design='2'$"):
         checks.one_of("design", "2", (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "expected"),
+    [
+        ("cifar", ("imdb", "cifar100", "cifar10"), ". Did you mean cifar10?"),
+        ("ResNet20", ("resnet18", "resnet20"), ". Did you mean resnet20?"),
+        ("partial", ("fedavg", "partial_averaging"), ". Did you mean partial_averaging?"),
+        ("learning-rate", ("rounds", "learning_rate"), ". Did you mean learning_rate?"),
+        ("x", ("fedavg", "xfedavg"), ""),
+        ("zebra", ("fedavg", "scaffold"), ""),
+        ("2", (1, 2), ""),
+    ],
+)
+def test_a_misspelt_name_gets_a_suggestion(name, known, expected):
+    assert checks.did_you_mean(name, known) == expected
+    with pytest.raises(ValueError, match=r"^kind must be one of ") as error:
+        checks.one_of("kind", name, known)
+    assert str(error.value).endswith(f"Received: kind={name!r}{expected}")

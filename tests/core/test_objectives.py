@@ -1,16 +1,20 @@
-"""Losses and metrics by name, and that a task's own reach the model and metrics.csv."""
+"""Losses and metrics, named or functions; those of a task reach the model and metrics.csv."""
 
 import csv
+import dataclasses
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_federated as tff
 
 import tasks
 from tests import tiny
+from tff_partial.algorithms import fedavg
 from tff_partial.cli import run as run_experiment
 from tff_partial.core import evaluation, objectives
 from tff_partial.core import model as model_spec
+from tff_partial.core.local_training import LocalTraining
 from tff_partial.experiments import components, config
 
 RNG = np.random.default_rng(0)
@@ -75,3 +79,57 @@ def test_a_tasks_metrics_are_columns_of_metrics_csv(tmp_path, keep_runtime):
         rows = list(csv.DictReader(file))
     assert [bool(row["test_top5_accuracy"]) for row in rows] == [False, True, True]
     assert float(rows[-1]["test_top5_accuracy"]) >= float(rows[-1]["test_accuracy"])
+
+
+def focal(labels, logits):
+    """The cross-entropy of examples that are wrong counts more."""
+    p = tf.gather(tf.nn.softmax(logits), labels, batch_dims=1)
+    return -((1 - p) ** 2) * tf.math.log(p)
+
+
+def certainty(labels, logits):
+    return tf.gather(tf.nn.softmax(logits), labels, batch_dims=1)
+
+
+def test_functions_are_losses_and_metrics():
+    p = np.exp(LOGITS)[np.arange(40), LABELS] / np.exp(LOGITS).sum(1)
+    found = objectives.losses(focal, LABELS, tf.constant(LOGITS))
+    np.testing.assert_allclose(found, -((1 - p) ** 2) * np.log(p), 1e-4)
+    spec = dataclasses.replace(tiny.spec(), loss=focal, metrics=("accuracy", certainty))
+    ((x, y),) = tiny.client_data(sizes=(30,))
+    weights = spec.instantiate().weights
+    tested = evaluation.build(spec, x, y)(weights)
+    logits = spec.instantiate().forward(x, training=False)
+    assert tested.loss == pytest.approx(np.mean(focal(y, logits)), rel=1e-4)
+    assert list(tested.metrics) == ["accuracy", "certainty"]
+    assert tested.metrics["certainty"] == pytest.approx(np.mean(certainty(y, logits)), rel=1e-4)
+    own = tff.learning.algorithms.build_fed_eval(spec.to_tff_model)
+    state = own.set_model_weights(own.initialize(), tf.nest.map_structure(np.asarray, weights))
+    batches = tf.data.Dataset.from_tensors((x, y))
+    theirs = own.next(state, [batches]).metrics["client_work"]["eval"]["current_round_metrics"]
+    assert float(theirs["loss"]) == pytest.approx(tested.loss, rel=1e-4)
+    assert float(theirs["certainty"]) == pytest.approx(tested.metrics["certainty"], rel=1e-4)
+
+
+def test_training_follows_an_own_loss():
+    spec = dataclasses.replace(tiny.spec(), loss=lambda y, logits: 0 * certainty(y, logits))
+    local = LocalTraining(steps=3, batch_size=4)
+    process = fedavg.build(spec, fedavg.Params(local))
+    start = process.initialize()
+    after = process.next(start, tiny.cohort(tiny.client_data())).state
+    for a, b in zip(tiny.flat(start.global_model_weights), tiny.flat(after.global_model_weights)):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_mean_is_no_loss_of_each_example():
+    keras = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    with pytest.raises(ValueError, match="for each example .* Received: sparse_categorical_cross"):
+        objectives.losses(keras, LABELS, tf.constant(LOGITS))
+    each = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
+    assert objectives.losses(each, LABELS, tf.constant(LOGITS)).shape == (40,)
+
+
+@pytest.mark.parametrize("metrics", [("accuracy", lambda y, p: y), (certainty,), (certainty,) * 2])
+def test_metrics_need_names_of_their_own(metrics):
+    with pytest.raises(ValueError, match="functions with names, each once. Received: metrics="):
+        objectives.check(None, metrics)

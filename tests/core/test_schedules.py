@@ -1,4 +1,10 @@
+"""Schedules: texts and functions."""
+
+import sys
+
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from tff_partial.core import schedules
 
@@ -27,3 +33,33 @@ def test_what_is_no_schedule_is_refused_with_what_was_received(text):
     with pytest.raises(ValueError, match="Received") as error:
         schedules.create(text)
     assert "\n" not in str(error.value)
+
+
+def test_a_function_of_the_round_is_a_schedule():
+    def halved_later(round_num):
+        if round_num < 3:
+            return 0.4
+        return 0.2
+
+    schedule = schedules.create(halved_later)
+    assert [float(schedule(r)) for r in (0, 2, 3, 9)] == pytest.approx([0.4, 0.4, 0.2, 0.2])
+    cosine = schedules.create(lambda r: 0.1 * (1 + tf.cos(r / 10)))
+    assert float(cosine(tf.constant(5))) == pytest.approx(0.1 * (1 + np.cos(0.5)))
+
+
+def test_a_function_is_found_by_name(tmp_path, monkeypatch):
+    (tmp_path / "my_rates.py").write_text(
+        "def slow(round_num):\n    return 0.1 / (round_num + 1)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    assert float(schedules.create("my_rates:slow")(4)) == pytest.approx(0.02)
+
+
+def test_a_function_must_return_a_number():
+    with pytest.raises(ValueError, match="a schedule must return a number. Received: wrong"):
+        schedules.create(wrong)
+
+
+def wrong(round_num):
+    return [round_num, round_num]

@@ -47,7 +47,7 @@ def test_momentum_is_forgotten_or_given():
     optimizer.apply(ones, tf.constant(RATE))
     for variable, w in zip(variables, before):
         np.testing.assert_allclose(variable, w - RATE, atol=1e-6)
-    optimizer.reset(momentum=[-RATE * one for one in ones])
+    optimizer.reset(state=[-RATE * one for one in ones])
     optimizer.apply(ones, tf.constant(RATE))
     for variable, w in zip(variables, before):
         np.testing.assert_allclose(variable, w - RATE - 1.5 * RATE, atol=1e-6)

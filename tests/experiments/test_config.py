@@ -6,6 +6,7 @@ import pytest
 import models
 import tasks
 from tff_partial.algorithms import registry
+from tff_partial.core.server_optimizers import ServerOptimizer
 from tff_partial.experiments import components, config
 
 
@@ -110,3 +111,31 @@ def test_a_demo_has_hyperparameters_of_its_own(algo):
     assert config.create_params(given).alpha == 0.03
     paper = config.create("mnist", algo, preset="paper")
     assert config.create_params(paper).alpha == 0.01
+
+
+def test_optimizers_and_their_rates():
+    adam = config.create("mnist", "embracing", local_optimizer="adam", local_beta_1=0.8)
+    local = config.create_params(adam).local
+    assert (local.optimizer, local.learning_rate, local.momentum) == ("adam", "0.001", 0.0)
+    assert (local.beta_1, local.beta_2) == (0.8, 0.999)
+    rate = config.create("mnist", "fedavg", local_optimizer="adamw", learning_rate="0.2")
+    assert config.create_params(rate).local.learning_rate == "0.2"
+    server = config.create("mnist", "heterofl", server_optimizer="fedyogi", server_tau=0.1)
+    assert config.create_params(server).server == ServerOptimizer("fedyogi", tau=0.1)
+
+
+@pytest.mark.parametrize(
+    ("algo", "given", "message"),
+    [
+        ("fedavg", {"local_optimizer": "lion"}, "optimizer must be one of sgd, adam, adamw"),
+        ("scaffold", {"local_optimizer": "adam"}, "optimizer must be sgd, whose"),
+        ("fedavg", {"local_optimizer": "adam", "momentum": 0.9}, "momentum must be 0"),
+        ("fedavg", {"local_epsilon": 0.1}, "local_epsilon must be given with local_optimizer adam"),
+        ("fedavg", {"server_optimizer": "adam"}, "server_optimizer must be one of sgd, fedavgm"),
+        ("fedavg", {"server_optimizer": "fedavgm", "server_tau": 1.0}, "server_tau must be given"),
+        ("feddyn", {"server_optimizer": "fedadam"}, "server_optimizer must be sgd with"),
+    ],
+)
+def test_optimizers_that_do_not_fit_are_refused(algo, given, message):
+    with pytest.raises(ValueError, match=f"{message}.* Received: "):
+        config.create("mnist", algo, **given)

@@ -1,6 +1,7 @@
 """Who takes part in a round."""
 
 import numpy as np
+import pytest
 
 from tests import tiny
 from tests.experiments.rounds import Data, evaluate
@@ -54,3 +55,38 @@ def test_without_clients_the_model_stays():
     before, after = (tiny.flat(process.get_model_weights(s)) for s in (state, result.state))
     assert all(np.array_equal(a, b) for a, b in zip(before, after))
     assert result.kept == {}
+
+
+def drawing(sampler, algo="fedavg", **options):
+    process = tiny.build(algo, LocalTraining(steps=1, batch_size=2))
+    options = {"rounds": 1, "clients_per_round": 2, "sampler": sampler, **options}
+    return participation.Participation(process, Data(5), loop.LoopOptions(**options))
+
+
+def test_an_own_sampler_draws_the_clients():
+    asked = []
+
+    def available(ids, count, round_num, seed):
+        asked.append((ids.tolist(), count, round_num, seed))
+        return [ids[round_num], ids[0]][: 1 + round_num]
+
+    mine = drawing(available, seed=7)
+    assert [mine.cohort(r) for r in (0, 1)] == [[0], [1, 0]]
+    assert asked == [([0, 1, 2, 3, 4], 2, 0, 7), ([0, 1, 2, 3, 4], 2, 1, 7)]
+    some = drawing(lambda ids, *_: ids[::-1], participants=np.array([1, 4]))
+    assert some.cohort(0) == [4, 1]
+
+
+@pytest.mark.parametrize(
+    ("algo", "drawn"),
+    [
+        ("fedavg", []),
+        ("fedavg", [1, 1]),
+        ("fedavg", [5]),
+        ("fedavg", [0, 1, 2]),
+        ("periodic_averaging", [1]),
+    ],
+)
+def test_what_a_sampler_must_not_draw(algo, drawn):
+    with pytest.raises(ValueError, match="sampler must return from .* Received: .* in round"):
+        drawing(lambda *_: drawn, algo).cohort(3)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow_federated as tff
 
 import tff_partial
 from tests import tiny
@@ -35,3 +36,26 @@ def test_simulate_draws_clients_and_knows_tiers():
     for wrong in ({"clients_per_round": 4}, {"clients_per_round": 0}, {"tiers": [0]}):
         with pytest.raises(ValueError, match="Received: "):
             tff_partial.simulate(process, tiny.client_data(), 1, **wrong)
+
+
+def test_a_million_clients_are_loaded_when_they_are_drawn():
+    loaded = []
+
+    def load(client):
+        loaded.append(client)
+        return tiny.client_data(sizes=(5,), seed=client)[0]
+
+    local = tff_partial.LocalTraining(steps=1, batch_size=4)
+    population = tff_partial.clients(load, ids=1_000_000)
+    process = tiny.build("embracing", local, tiers=("strong", "1"))
+    results = tff_partial.simulate(process, population, 3, 2, tiers=lambda client, r: client % 2)
+    assert len([*results]) == 3
+    assert len(loaded) == len({*loaded}) == 6
+
+
+def test_clients_of_tffs_with_an_own_sampler():
+    data = {name: {"x": x, "y": y} for name, (x, y) in zip("abc", tiny.client_data())}
+    own = tff.simulation.datasets.TestClientData(data)
+    process = tiny.build("scaffold", tff_partial.LocalTraining(steps=1, batch_size=4))
+    first = tff_partial.simulate(process, own, 2, sampler=lambda ids, *_: ids[:1])
+    assert [[*result.kept] for result in first] == [[0], [0]]

@@ -44,6 +44,16 @@ OTHER = {
     "train_examples": 100,
     "precision": "bfloat16",
     "record_precision": "bfloat16",
+    "local_optimizer": "adam",
+    "local_beta_1": None,
+    "local_beta_2": None,
+    "local_epsilon": None,
+    "server_optimizer": "fedavgm",
+    "server_learning_rate": 0.5,
+    "server_beta_1": None,
+    "server_beta_2": None,
+    "server_tau": None,
+    "sampler": "math:gcd",
 }
 
 
@@ -168,6 +178,11 @@ def test_the_oldest_go_first(folder, monkeypatch):
     assert cache.get("a") is not None  # now it has been used
     cache.put("c", bytes(10))
     assert [cache.get(name) is None for name in "abc"] == [False, True, False]
+
+
+def test_code_of_the_user_is_not_kept():
+    experiment, data = prepare(model=lambda: None)
+    assert trace_cache.create("auto", experiment, data) is None
 
 
 def test_none_keeps_nothing(tmp_path, monkeypatch):

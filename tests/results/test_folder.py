@@ -27,13 +27,13 @@ def test_a_folder_is_new_or_of_the_same_run_whatever_a_killed_run_left(tmp_path)
 
 def test_other_settings_are_named_one_by_one(tmp_path):
     old, new = (
-        {"task": "mnist", "rounds": 3, "speeds": (1,)},
-        {"rounds": 4, "speeds": [1], "x": None},
+        {"task": "mnist", "width": 3, "speeds": (1,)},
+        {"width": 4, "speeds": [1], "x": None},
     )
     results.prepare_folder(str(tmp_path), old, {}).close()
     with pytest.raises(results.ResultsError) as error:
         results.prepare_folder(str(tmp_path), {**old, **new}, {})
-    assert str(error.value).endswith(f"Received: {tmp_path} with rounds=3 there, 4 now")
+    assert str(error.value).endswith(f"Received: {tmp_path} with width=3 there, 4 now")
 
 
 def test_a_run_of_before_there_were_precisions_is_one_in_float32(tmp_path):
@@ -52,3 +52,13 @@ def test_weights_are_saved_in_order_with_their_names(tmp_path):
         assert saved.files == ["000 dense/kernel", "001 dense/kernel"]
         for name, expected in zip(saved.files, arrays):
             np.testing.assert_array_equal(saved[name], expected)
+
+
+def test_a_run_may_get_more_rounds_but_not_fewer(tmp_path):
+    old = {"task": "mnist", "rounds": 3, "eval_every": 1}
+    results.prepare_folder(str(tmp_path), old, {}).close()
+    longer = {**old, "rounds": 5, "eval_every": 2, "target_accuracy": 0.9}
+    results.prepare_folder(str(tmp_path), longer, {}).close()
+    assert json.loads((tmp_path / "config.json").read_text())["settings"] == longer
+    with pytest.raises(results.ResultsError, match="with rounds=5 there, 4 now"):
+        results.prepare_folder(str(tmp_path), {**longer, "rounds": 4}, {})

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import socket
+import threading
 
 import pytest
 
@@ -25,6 +26,18 @@ def test_a_folder_has_one_holder_at_a_time(tmp_path):
     assert os.listdir(folder) == [folder_lock.NAME]
 
 
+def test_looking_does_not_keep_a_run_from_starting(tmp_path):
+    folder = str(tmp_path)
+    folder_lock.FolderLock(folder).close()
+    with open(tmp_path / folder_lock.NAME) as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        assert not folder_lock.is_held(folder)  # others that look do not count
+        end = threading.Timer(0.01, lambda: fcntl.flock(looking, fcntl.LOCK_UN))
+        end.start()
+        folder_lock.FolderLock(folder).close()
+        end.join()
+
+
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP])
 def test_a_file_system_without_locks_is_a_warning(number, tmp_path, monkeypatch, capsys):
     def fail(*unused):
@@ -32,6 +45,7 @@ def test_a_file_system_without_locks_is_a_warning(number, tmp_path, monkeypatch,
 
     monkeypatch.setattr(fcntl, "flock", fail)
     folder_lock.FolderLock(str(tmp_path)).close()
+    assert not folder_lock.is_held(str(tmp_path))
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"warning: {tmp_path} cannot be locked: ")
 

@@ -21,7 +21,7 @@ def test_auto_says_in_one_line_that_it_uses_embedded_data(tmp_path: pathlib.Path
 
 
 def test_load_checks_its_arguments_before_it_reads() -> None:
-    with pytest.raises(ValueError, match="data must be one of .* Received: data=other"):
+    with pytest.raises(ValueError, match="data must be one of .* Received: data='other'"):
         tasks.load(tasks.TASKS["mnist"], "other")
     with pytest.raises(ValueError, match="Received: partition=nope"):
         tasks.load(tasks.TASKS["mnist"], "tfds", "nowhere", partition="nope")

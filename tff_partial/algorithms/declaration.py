@@ -59,8 +59,9 @@ class Algorithm(Generic[Params]):
       title: What it does, in a line.
       paper: Whose settings `--preset=paper` takes, a key of `Task.papers`; '' for the task's
         default.
-      params: The frozen dataclass of its hyperparameters. Its field `local` is a `LocalTraining`;
-        every other field is a flag, described below 'Attributes:' of the docstring, or in `needs`.
+      params: The frozen dataclass of its hyperparameters. Its field `local` is a `LocalTraining`,
+        `server`, if it has one, a `ServerOptimizer`; every other field is a flag, described below
+        'Attributes:' of the docstring, or in `needs`.
       build: (model, params) -> the process: a `tff.learning.templates.LearningProcess`, or a
         `StatefulProcess` if clients keep something between rounds.
       cost: (model, params, tier) -> what a round costs a client of the tier.
@@ -101,7 +102,7 @@ class Algorithm(Generic[Params]):
         Raises:
           ValueError: If one has a type that no flag has, or is not described.
         """
-        return fields_of(self.params, without=("local", *self.needs))
+        return fields_of(self.params, without=("local", "server", *self.needs))
 
 
 def whole_model_cost(model: ModelSpec, params: HasLocalTraining, tier: Tier) -> costs.ClientCost:

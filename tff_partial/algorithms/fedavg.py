@@ -20,6 +20,7 @@ import dataclasses
 from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.server_optimizers import ServerOptimizer
 from tff_partial.core.types import LearningProcess
 from tff_partial.processes import learning
 
@@ -32,14 +33,25 @@ class Params:
       local: How a client trains.
       weighting: Weight of a client in the mean: `examples` (p_k = n_k) or `uniform` (p_k = 1).
       server_learning_rate: Learning rate of the server (eta_s).
+      server: What the server makes of the mean, in place of that.
     """
 
     local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(epochs=1))
     weighting: str = "examples"
     server_learning_rate: float = 1.0
+    server: ServerOptimizer = learning.SUM
 
     def __post_init__(self) -> None:
-        learning.check_mean(self.weighting, self.server_learning_rate)
+        learning.check_mean(self.weighting)
+        if self.server_learning_rate != 1:
+            self.server.check_sum("where server_learning_rate is given as well")
+        self.server_optimizer()  # checks the rate
+
+    def server_optimizer(self) -> ServerOptimizer:
+        """Return what the server makes of the mean."""
+        if self.server_learning_rate == 1:
+            return self.server
+        return ServerOptimizer(learning_rate=self.server_learning_rate)
 
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:
@@ -48,7 +60,7 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
         model,
         params.local,
         weighting=params.weighting,
-        server_learning_rate=params.server_learning_rate,
+        server=params.server_optimizer(),
     )
 
 

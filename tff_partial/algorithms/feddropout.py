@@ -32,7 +32,6 @@ from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.processes import submodel
 from tff_partial.submodels import selection
-from tff_partial.tiers import Tier
 
 LAYERS = ("all", "dense")
 
@@ -56,10 +55,10 @@ class Params(submodel.HeteroParams):
         checks.one_of("layers", self.layers, LAYERS)
         _layer_rates(self.keep_rates)
 
-    def submodel(self, model: ModelSpec, tier: Tier) -> submodel.Submodel:
+    def at_rate(self, model: ModelSpec, rate: float) -> submodel.Submodel:
         return submodel.create_submodel(
             model,
-            tier,
+            rate,
             self.scaler,
             dense_only=self.layers == "dense",
             layer_rates=_layer_rates(self.keep_rates),

@@ -28,13 +28,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+from typing import ClassVar
 
 from tff_partial.algorithms.declaration import Algorithm, Defaults, whole_model_cost
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Structure
 from tff_partial.core.vectors import Vector
 from tff_partial.processes import stateful
-from tff_partial.processes.stateful_rules import Client, Server, Update
+from tff_partial.processes.stateful_rules import DRIFT_NEEDS_SUM, Client, Server, Update
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Params(stateful.StatefulParams):
     """
 
     alpha: float = 1e-2
+    NEEDS_SUM: ClassVar[str] = DRIFT_NEEDS_SUM
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,9 +13,9 @@ device's mask take part in the forward pass of every step, and get no gradient:
 
 Option I: a tier is a name, or a number of removed blocks: what the server assigns. Option II: a
 tier is the computing capability of its devices, and a device picks the largest of the offered masks
-that fits into it. A capability is a share such as 0.58 of a whole model's operations; for a name or
-a number of removed blocks it is what training without these blocks takes, so that masks fit that
-remove as many or more. A device that no mask fits is an error.
+that fits into it. A capability is a share such as 0.58 of a whole model's operations; for a name, a
+number of removed blocks or a budget it is what training without these blocks takes, so that masks
+fit that remove as many or more. A device that no mask fits is an error.
 
 Differences from the paper: devices may be weighted by their examples.
 """
@@ -81,7 +81,11 @@ def _mask(model: ModelSpec, params: Params, tier: Tier) -> Cut:
     """Return the blocks that a client of the tier leaves out, f_k."""
     if params.option == "device":
         return Cut(_pick(model, params, tier))
-    return Cut(costs.cut_of(tier, model, params.local.batch_size).blocks)
+    return Cut(_cut_of(tier, model, params.local.batch_size).blocks)
+
+
+def _cut_of(tier: Tier, model: ModelSpec, batch_size: int) -> Cut:
+    return costs.cut_of(tier, model, batch_size, costs.backprop_suffix)
 
 
 def _pick(model: ModelSpec, params: Params, tier: Tier) -> int:
@@ -90,8 +94,8 @@ def _pick(model: ModelSpec, params: Params, tier: Tier) -> int:
     offered = [int(mask) for mask in params.masks.split(",") if mask] or range(deepest + 1)
     if max(offered) > deepest:
         raise ValueError(f"masks must be at most {deepest}. Received: masks={params.masks!r}")
-    if tier.kind != "memory":
-        own = costs.cut_of(tier, model, size).blocks
+    if tier.is_budget or tier.kind != "memory":
+        own = _cut_of(tier, model, size).blocks
         if max(offered) < own:
             raise ValueError(
                 f"masks must have one of at least {own} for the tier {tier.name!r}. "

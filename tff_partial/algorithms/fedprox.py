@@ -19,6 +19,7 @@ from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
 from tff_partial.core import checks
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.server_optimizers import ServerOptimizer
 from tff_partial.core.types import LearningProcess
 from tff_partial.processes import learning
 
@@ -31,11 +32,13 @@ class Params:
       local: How a client trains.
       mu: Weight of the proximal term.
       weighting: Weight of a client in the mean: `examples` or `uniform`.
+      server: What the server makes of the mean.
     """
 
     local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(epochs=1))
     mu: float = 1e-4
     weighting: str = "examples"
+    server: ServerOptimizer = learning.SUM
 
     def __post_init__(self) -> None:
         checks.finite_fields(self)
@@ -47,7 +50,11 @@ class Params:
 def build(model: ModelSpec, params: Params) -> LearningProcess:
     """Return the process."""
     return learning.build_learning_process(
-        model, params.local, pull=params.mu, weighting=params.weighting
+        model,
+        params.local,
+        pull=params.mu,
+        weighting=params.weighting,
+        server=params.server,
     )
 
 

@@ -64,7 +64,7 @@ def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
         client=train,
         unselected=stale_updates.also_training(params.literal),
     )
-    return stateful.build(model, params.local, rules, params.weighting)
+    return stateful.build(model, params.local, rules, params.weighting, server=params.server)
 
 
 ALGORITHM = Algorithm(

@@ -53,7 +53,8 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
 
 def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
     """Return a client's cost of a round, on average over the widths that it draws."""
-    held = [other for other in params.tiers if other.rate <= tier.rate]
+    widest = params.rate_of(model, tier)
+    held = [other for other in params.tiers if params.rate_of(model, other) <= widest]
     drawn = [submodel.cost(model, params, other) for other in held]
     means = {
         name: sum(getattr(cost, name) for cost in drawn) // len(drawn)

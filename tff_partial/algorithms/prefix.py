@@ -22,7 +22,7 @@ import functools
 
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm
-from tff_partial.core.model import ModelSpec
+from tff_partial.core.model import Cut, ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.layers import parts
 from tff_partial.processes import learning
@@ -49,7 +49,11 @@ def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
 
 def _removed(model: ModelSpec, tier: Tier, batch_size: int) -> int:
     blocks = costs.measure(model)
-    if tier.kind == "memory":
+    if tier.is_budget and tier.kind != "blocks":
+        trained = [k for k, block in enumerate(blocks) if block.parameters]
+        offered = [Cut(k) for k in range(len(blocks) - trained[0])]
+        count = costs.smallest_cut(tier, model, batch_size, offered, _cost_of_cut).blocks
+    elif tier.kind == "memory":
         cuts = range(len(blocks))
         fitting = [k for k in cuts if costs.prefix_capacity(model, k, batch_size) <= tier.value]
         count = fitting[0] if fitting else len(blocks)
@@ -62,6 +66,10 @@ def _removed(model: ModelSpec, tier: Tier, batch_size: int) -> int:
             f"Received: tier={tier.name!r}, which leaves {[block.name for block in kept]}"
         )
     return count
+
+
+def _cost_of_cut(model: ModelSpec, cut: Cut, batch_size: int) -> costs.ClientCost:
+    return costs.prefix(model, cut.blocks, batch_size)
 
 
 ALGORITHM = Algorithm(

@@ -23,6 +23,7 @@ _MODULES = (
     "periodic_averaging",
     "vrl_sgd",
     "feddse",
+    "feddf",
     "heterofl",
     "fedrolex",
     "feddropout",

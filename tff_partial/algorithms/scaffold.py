@@ -27,15 +27,23 @@ round.
 
 from __future__ import annotations
 
+import dataclasses
+from typing import ClassVar
+
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.vectors import Vector
 from tff_partial.processes import stateful
-from tff_partial.processes.stateful_rules import Client, Server, Update
+from tff_partial.processes.stateful_rules import VARIATES_NEED_SGD, Client, Server, Update
 from tff_partial.tiers import Tier
 
-Params = stateful.StatefulParams
+
+@dataclasses.dataclass(frozen=True)
+class Params(stateful.StatefulParams):
+    """Hyperparameters of SCAFFOLD."""
+
+    NEEDS_SGD: ClassVar[str] = VARIATES_NEED_SGD
 
 
 def _train(client: Client) -> Update:
@@ -65,7 +73,7 @@ def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
         client=_train,
         server=update_server,
     )
-    return stateful.build(model, params.local, rules, params.weighting)
+    return stateful.build(model, params.local, rules, params.weighting, server=params.server)
 
 
 def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:

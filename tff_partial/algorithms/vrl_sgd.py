@@ -24,10 +24,12 @@ averaging in federated learning, 2022, whose settings it takes, have no figures 
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 from tff_partial.algorithms.declaration import Algorithm, Defaults, whole_model_cost
 from tff_partial.core.model import ModelSpec
 from tff_partial.processes import averaging, parameter_subsets
+from tff_partial.processes.stateful_rules import VARIATES_NEED_SGD
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Params(averaging.AveragingParams):
     """Hyperparameters of VRL-SGD."""
 
     design: int = 1
+    NEEDS_SGD: ClassVar[str] = VARIATES_NEED_SGD
 
 
 def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:

@@ -32,8 +32,8 @@ class Params(submodel.SubmodelParams):
 
     tiers: tuple[Tier, ...] = as_tiers(NAMES)
 
-    def submodel(self, model: ModelSpec, tier: Tier) -> submodel.Submodel:
-        return submodel.create_submodel(model, tier, rounding="floor")
+    def at_rate(self, model: ModelSpec, rate: float) -> submodel.Submodel:
+        return submodel.create_submodel(model, rate, rounding="floor")
 
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Callable, NoReturn, Optional, Protocol, TypeVar, Union
 
+from tff_partial.core import checks
 from tff_partial.core.lazy import tf
 from tff_partial.system import interrupts, temporary
 
@@ -45,7 +46,10 @@ class Parser(argparse.ArgumentParser):
         return self.parse_args(arguments)
 
     def error(self, message: str) -> NoReturn:
-        raise ValueError(f"flags must be as in --help: {message}. Received: {self._given}")
+        known = [name for action in self._actions for name in action.option_strings]
+        unknown = re.fullmatch("unrecognized arguments: (-[^ =]+).*", message)
+        meant = checks.did_you_mean(unknown[1], known) if unknown else ""
+        raise ValueError(f"flags must be as in --help: {message}. Received: {self._given}{meant}")
 
 
 def start(command: str, arguments: Optional[Sequence[str]] = None) -> NoReturn:
@@ -93,8 +97,6 @@ def train(
     from tff_partial.experiments.checkpoints import CheckpointError
     from tff_partial.experiments.run import STOPPED
 
-    # TensorFlow reports its start-up at length; errors still come through as exceptions.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         prepared = prepare()
     except (flags.Error, ValueError) as error:

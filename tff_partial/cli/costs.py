@@ -1,30 +1,32 @@
 """What training a model costs a client, beside the papers' figures.
 
 python -m tff_partial.costs --model=resnet20 --tiers=strong,7,0.3
+python -m tff_partial.costs --model=resnet20 --compare=embracing,heterofl --tier=memory:0.25
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
 from tff_partial import costs
+from tff_partial.algorithms import registry
 from tff_partial.cli import command_line
-from tff_partial.core import checks
+from tff_partial.core import checks, own_code
+from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Cut, ModelSpec
-from tff_partial.core.types import Cell, Row
-from tff_partial.experiments import bundled
-from tff_partial.experiments.bundled import models, tasks
+from tff_partial.core.types import Row
+from tff_partial.costs import overview
+from tff_partial.experiments import bundled, own
+from tff_partial.experiments.bundled import models
 from tff_partial.recipes import catalog, exact
 from tff_partial.tiers import NAMED_RATES, NAMES, Tier, as_tiers
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the report that the arguments ask for; return the exit code."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     parser = command_line.Parser("costs", __doc__)
     add = parser.add_argument
     add("--model", default="resnet20", help=f"{', '.join(models.NAMES)}.")
@@ -32,18 +34,61 @@ def main(arguments: Sequence[str]) -> int:
     add("--task", help="Task whose input and classes to take; by default those of the paper.")
     add("--num_classes", help="Number of classes, if other than the task's.")
     add("--tiers", default=",".join(NAMES), help="Tiers, such as strong,7,0.3.")
+    add("--compare", help="Algorithms to put beside each other, such as embracing,heterofl.")
+    add("--tier", help="Tiers to compare them at, such as memory:0.25; --tiers by default.")
     add("--json", action="store_true", help="Print JSON.")
     try:
         flags = parser.read(arguments)
         batch_size = _positive("batch_size", flags.batch_size)
         shape, classes = default_input(flags.model, flags.task)
         classes = _positive("num_classes", flags.num_classes or str(classes))
-        asked = as_tiers(flags.tiers.split(","))
-        found = report(flags.model, shape, classes, batch_size, asked)
+        if flags.compare is not None:
+            model = bundled.create_model(flags.model, shape, classes)
+            names = (flags.tier or flags.tiers).split(",")
+            found = compare(model, flags.compare.split(","), names, batch_size)
+            text = _format_comparison(flags.model, found)
+        elif flags.tier is not None:
+            raise ValueError(f"tier must be given with compare. Received: tier={flags.tier!r}")
+        else:
+            asked = as_tiers(flags.tiers.split(","))
+            found = report(flags.model, shape, classes, batch_size, asked)
+            text = _format(found)
     except ValueError as error:
         return command_line.fail(error, code=2)
-    print(json.dumps(found) if flags.json else _format(found))
+    print(json.dumps(found) if flags.json else text)
     return 0
+
+
+def compare(
+    model: ModelSpec, algorithms: Sequence[str], tiers: Sequence[str], batch_size: int
+) -> dict[str, Any]:
+    """Return what clients of the same tiers take with each algorithm.
+
+    Raises:
+      ValueError: If an algorithm is unknown or has no tiers, or a tier does not exist for it.
+    """
+    tiered = [name for name, known in registry.ALGORITHMS.items() if "tiers" in known.needs]
+    whole, rows = costs.whole(model, batch_size), []
+    for name in algorithms:
+        checks.one_of("compare", name, tiered)
+        algorithm = registry.ALGORITHMS[name]
+        local = LocalTraining(steps=1, batch_size=batch_size)
+        params = algorithm.params(local=local, tiers=("strong", *tiers))
+        strong, *found = [algorithm.cost(model, params, tier) for tier in params.tiers]
+        for tier, cost in zip(params.tiers[1:], found):
+            remark = overview.remark(
+                model, tier, cost, strong, batch_size, algorithm.tiers_are_rates
+            )
+            figures = overview.figures(cost, whole, batch_size)
+            rows.append({"algorithm": name, "tier": tier.name, **figures, "note": remark})
+    return {"batch_size": batch_size, "rows": rows}
+
+
+def _format_comparison(name: str, found: Mapping[str, Any]) -> str:
+    lines = [f"{name}, batches of {found['batch_size']}; memory and compute of the whole model's"]
+    lines += ["", *overview.lines(found["rows"], ("algorithm", "tier"))]
+    notes = [f"{row['algorithm']}: {row['note']}" for row in found["rows"] if row["note"]]
+    return "\n".join([*lines, *([""] if notes else []), *notes])
 
 
 def default_input(model: str, task: Optional[str] = None) -> tuple[tuple[int, ...], int]:
@@ -52,12 +97,14 @@ def default_input(model: str, task: Optional[str] = None) -> tuple[tuple[int, ..
     Raises:
       ValueError: If there is no such model or task, or the model does not take its examples.
     """
+    if task is not None:
+        chosen, _ = own.task_of(task)
+        bundled.check_model_fits(model, chosen)
+        return chosen.input_shape, chosen.num_classes
+    if own_code.is_name(model):
+        raise ValueError(f"task must be given with a model of your own. Received: model={model!r}")
     checks.one_of("model", model, models.NAMES)
-    if task is None:
-        return models.ARCHITECTURES[model].input_shape, models.ARCHITECTURES[model].num_classes
-    checks.one_of("task", task, tasks.TASKS)
-    bundled.check_model_fits(model, tasks.TASKS[task])
-    return tasks.TASKS[task].input_shape, tasks.TASKS[task].num_classes
+    return models.ARCHITECTURES[model].input_shape, models.ARCHITECTURES[model].num_classes
 
 
 def report(
@@ -69,10 +116,11 @@ def report(
     the channels unless the tier is strong; `width` keeps that share of the channels.
     """
     model = bundled.create_model(name, shape, num_classes)
-    is_papers = (shape, num_classes) == default_input(name)
+    is_own = own_code.is_name(name)
+    is_papers = not is_own and (shape, num_classes) == default_input(name)
     published = exact.published_sizes(name) if is_papers else {}
     clients = _clients(model, batch_size, tiers)
-    for width in (NAMED_RATES["moderate"], NAMED_RATES["weak"]):
+    for width in () if is_own else (NAMED_RATES["moderate"], NAMED_RATES["weak"]):
         small = bundled.create_model(name, shape, num_classes, width)
         clients["width", f"{width:g}"] = costs.narrow(model, small, batch_size)
     return {
@@ -148,28 +196,10 @@ def _format(report: Mapping[str, Any]) -> str:
         f"activations and capacity of a batch of {batch}; operations of one example, `record` once "
         "a round, `update` once a step; bytes of a round",
         "",
-        *_align(report["rows"]),
+        *overview.aligned(report["rows"]),
     ]
     if report["fedpmt_table_2"]:
         why_they_differ = catalog.load("fedpmt/table2").notes[0]
         lines += ["", f"FedPMT, table II: operations of a step of {report['batch_size']} examples"]
-        lines += ["", *_align(report["fedpmt_table_2"]), "", why_they_differ]
+        lines += ["", *overview.aligned(report["fedpmt_table_2"]), "", why_they_differ]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _align(rows: Sequence[Row]) -> list[str]:
-    """Return the lines of a table: texts to the left, numbers to the right."""
-    cells = [[_cell(value) for value in row.values()] for row in rows]
-    table = [list(rows[0]), *cells]
-    widths = [max(map(len, column)) for column in zip(*table)]
-    left = [isinstance(value, str) for value in rows[0].values()]
-    return [
-        "  ".join(c.ljust(w) if is_left else c.rjust(w) for c, w, is_left in zip(row, widths, left))
-        for row in table
-    ]
-
-
-def _cell(value: Cell) -> str:
-    if isinstance(value, float):
-        return f"{value:.2f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)

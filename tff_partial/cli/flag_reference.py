@@ -38,7 +38,7 @@ def text() -> str:
         "Settings of a run": flags.SETTINGS,
         "Simulated devices": flags.DEVICES,
         "Execution": flags.EXECUTING,
-        "Recipes": run.RECIPE_FLAGS,
+        "Recipes and sweeps": run.RECIPE_FLAGS,
         "Questions": ("list", "describe"),
     }
     parts = [_HEAD]

@@ -3,6 +3,7 @@
     python run_experiment.py --task=imdb --algo=fedavg
     python run_experiment.py --list
     python run_experiment.py --task=mnist --algo=fedavg --data=tfds --preset=paper
+    python run_experiment.py --task=mnist --sweep="learning_rate=0.01,0.1;seed=0..2" --jobs=2
     python run_experiment.py --recipe=embracing/table3 --scale=0.1 --only=case5,case7
 
 A run that was stopped, by Ctrl-C or by kill -9, resumes when it is restarted with the same
@@ -24,7 +25,7 @@ from tff_partial.core.fields import Field, Value
 from tff_partial.experiments import config, flags
 from tff_partial.experiments import run as experiment_run
 from tff_partial.experiments.bundled import models, tasks
-from tff_partial.recipes import catalog, runner
+from tff_partial.recipes import catalog, runner, sweep, sweep_plan, sweep_text
 from tff_partial.recipes import plan as recipe_plan
 from tff_partial.results import summary
 
@@ -33,9 +34,11 @@ _RECIPE = (
     Field("scale", float, 1.0, "Recipes: shrink rounds and clients; 1 is the paper."),
     Field("reduced", bool, False, "Recipes: settings with which the baseline learns in minutes."),
     Field("only", str, "", "Recipes: rows, such as case5,case7; all by default."),
-    Field("seeds", int, 1, "Recipes: runs of each row, from --seed on.", (1, 1000)),
-    Field("jobs", int, 1, "Recipes: runs at the same time.", flags.POSITIVE),
-    Field("dry_run", bool, False, "Recipes: list the runs and how long they take."),
+    Field("sweep", str, None, "Run every combination, as in 'learning_rate=0.01,0.1;seed=0..2'."),
+    Field("sweep_metric", str, "final_test_accuracy", f"Sweeps: {', '.join(sweep_plan.METRICS)}."),
+    Field("seeds", int, 1, "Runs of each setting or row, from --seed on.", (1, 1000)),
+    Field("jobs", int, 1, "Recipes, sweeps, seeds: runs at the same time.", flags.POSITIVE),
+    Field("dry_run", bool, False, "List the runs and how long they take; run nothing."),
 )
 _QUESTIONS = (
     Field("list", bool, False, "List tasks, algorithms, models, partitions and recipes."),
@@ -74,6 +77,22 @@ def recipe_options(values: absl_flags.FlagValues) -> recipe_plan.Options:
     return recipe_plan.Options(
         values.recipe, values.scale, values.only, values.seeds, given, values.reduced
     )
+
+
+def sweep_options(values: absl_flags.FlagValues) -> sweep_plan.Options:
+    """Return which flags vary, and the others that are given."""
+    names = (*flags.DECIDING, *flags.EXECUTING)
+    given = {name: values[name].value for name in names if values[name].present}
+    swept = {} if values.sweep is None else sweep_text.parse(values.sweep)
+    seeds = values.seeds if values["seeds"].present else None
+    return sweep_plan.Options(swept, given, seeds, values.sweep_metric)
+
+
+def _refuse(values: absl_flags.FlagValues, names: Sequence[str], needed: str) -> None:
+    """Raise a ValueError if one of these flags is given, which needs others."""
+    given = [f"--{name}" for name in names if values[name].present]
+    if given:
+        raise ValueError(f"{', '.join(names)} must be given with {needed}. Received: {given}")
 
 
 def list_everything() -> str:
@@ -132,11 +151,13 @@ def _prepare(arguments: Sequence[str]) -> Union[int, experiment_run.Prepared]:
         print(describe(values))
         return 0
     if values.recipe is not None:
+        if values.sweep is not None:
+            raise ValueError(f"sweep must be given without recipe. Received: {values.recipe}")
         return runner.main(recipe_options(values), values.jobs, values.dry_run)
-    alone = [f"--{name}" for name in RECIPE_FLAGS if values[name].present]
-    if alone:
-        needs = f"{', '.join(RECIPE_FLAGS[1:])} must be given with recipe. "
-        raise ValueError(f"{needs}Received: {alone}")
+    _refuse(values, ("scale", "reduced", "only"), "recipe")
+    if values.sweep is not None or values["seeds"].present or values.dry_run:
+        return sweep.main(sweep_options(values), values.jobs, values.dry_run)
+    _refuse(values, ("jobs", "sweep_metric"), "recipe, sweep or seeds")
     return experiment_run.prepare(**settings_of(values))
 
 

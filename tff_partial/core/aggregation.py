@@ -10,11 +10,15 @@ that are not floating-point numbers, such as the count of `tf.keras.layers.Norma
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from typing import Callable, Optional
 
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.types import Federated, Structure, Tensor, TffType
+
+# The parts of a result that says who contributed.
+MEAN, TRAINED = "mean", "trained"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,10 +29,13 @@ class ContributorMean:
       value_sum: Inner factory for sum(w * d), for example a secure or private sum; a plain sum by
         default.
       weight_sum: The same for sum(w).
+      says_who: Whether the result is a dictionary of the `mean` and of `trained`, which says for
+        each weight whether somebody contributed.
     """
 
     value_sum: Optional[tff.aggregators.UnweightedAggregationFactory] = None
     weight_sum: Optional[tff.aggregators.UnweightedAggregationFactory] = None
+    says_who: bool = False
 
     def __post_init__(self) -> None:
         # A virtual subclass, because TFF is imported late (core/lazy.py).
@@ -45,7 +52,9 @@ class ContributorMean:
         weights = (self.weight_sum or tff.aggregators.SumFactory()).create(weight_type)
         compute, divide_no_nan = tff.tensorflow.computation, tf.math.divide_no_nan
         weigh = compute(lambda value, weight: _map(tf.multiply, value, weight))
-        divide = compute(lambda total, weight: _map(divide_no_nan, total, weight))
+        divide = compute(
+            lambda total, weight: self._result(_map(divide_no_nan, total, weight), weight)
+        )
         initialize = tff.federated_computation(
             lambda: tff.federated_zip((values.initialize(), weights.initialize()))
         )
@@ -65,6 +74,12 @@ class ContributorMean:
             )
 
         return tff.templates.AggregationProcess(initialize, next_fn)
+
+    def _result(self, mean: Structure, weight: Structure) -> Structure:
+        if not self.says_who:
+            return mean
+        trained = tf.nest.map_structure(lambda w: w > 0, weight)
+        return collections.OrderedDict({MEAN: mean, TRAINED: trained})
 
 
 def _map(fn: Callable[..., Tensor], values: Structure, weights: Structure) -> Structure:

@@ -1,10 +1,11 @@
-"""Checks of hyperparameters: numbers that float32 can hold, names that are known."""
+"""Checks of settings: numbers that float32 can hold, names that are known or misspelt."""
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 # The largest float32.
 LARGEST = float.fromhex("0x1.fffffep127")
@@ -14,7 +15,22 @@ def one_of(name: str, value: object, choices: Collection[object]) -> None:
     """Raise a ValueError unless a value is one of the choices."""
     if value not in choices:
         known = ", ".join(str(choice) for choice in choices)
-        raise ValueError(f"{name} must be one of {known}. Received: {name}={value!r}")
+        received = f"Received: {name}={value!r}{did_you_mean(value, choices)}"
+        raise ValueError(f"{name} must be one of {known}. {received}")
+
+
+def did_you_mean(name: object, known: Iterable[object]) -> str:
+    """Return the end of an error's line: the known name that is most like this one, if any is.
+
+    `. Did you mean cifar10?` for `cifar`; else nothing.
+    """
+    texts = {each.lower(): each for each in known if isinstance(each, str)}
+    text = str(name).strip().lower()
+    if text in texts.values():
+        return ""
+    parts = [each for each in texts if len(text) > 2 and text in each]
+    close = difflib.get_close_matches(text, texts, n=1) or parts
+    return f". Did you mean {texts[close[0]]}?" if close else ""
 
 
 def finite_fields(params: object, may_be_infinite: Collection[str] = ()) -> None:

@@ -10,7 +10,7 @@ from typing import Callable, NamedTuple, Optional
 
 import numpy as np
 
-from tff_partial.core import keras_compat, normalization
+from tff_partial.core import keras_compat, normalization, objectives
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import Array, Structure, Tensor, Weights
@@ -75,7 +75,7 @@ def build(
         batches = np.split(places, range(size, len(places), size))
         sums = map_batches([(x[batch], labels[batch]) for batch in batches])
         total = np.sum(sums, axis=0, dtype=np.float64) / len(places)
-        values = dict(zip(spec.metrics, map(float, total[1:])))
+        values = dict(zip(map(objectives.name_of, spec.metrics), map(float, total[1:])))
         return Evaluation(float(total[0]), values, len(places))
 
     return evaluate
@@ -196,20 +196,41 @@ def to_tff_model(spec: ModelSpec) -> tff.learning.models.VariableModel:
         keras_model.build([None, *spec.input_shape])
     one_logit = keras_model.compute_output_shape([None, *spec.input_shape])[-1] == 1
     if (spec.loss or ("binary" if one_logit else "categorical")) == "binary":
-        loss, labels = tf.keras.losses.BinaryCrossentropy, [None, 1]
+        loss, labels = tf.keras.losses.BinaryCrossentropy(from_logits=True), [None, 1]
         metrics = [tf.keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)]
     else:
-        loss, labels = tf.keras.losses.SparseCategoricalCrossentropy, [None]
+        loss, labels = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True), [None]
         metrics = [tf.keras.metrics.SparseCategoricalAccuracy("accuracy")]
-    if "top5_accuracy" in spec.metrics:
-        metrics.append(tf.keras.metrics.SparseTopKCategoricalAccuracy(5, "top5_accuracy"))
+    if callable(spec.loss):
+        loss, labels = _as_keras(spec.loss), [None]
+    others = [metric for metric in spec.metrics if metric != "accuracy"]
+    metrics += [_mean_metric(metric) for metric in others]
     x = tf.TensorSpec([None, *spec.input_shape], spec.input_dtype)
     with warnings.catch_warnings():
         # That TFF does not train batch-norm statistics is no concern of an evaluation.
         warnings.filterwarnings("ignore", "Batch Normalization contains")
         return tff.learning.models.from_keras_model(
             keras_model,
-            loss=loss(from_logits=True),
+            loss=loss,
             input_spec=(x, tf.TensorSpec(labels, tf.int32)),
             metrics=metrics,
         )
+
+
+def _as_keras(loss: Callable[[Tensor, Tensor], Tensor]) -> tf.keras.losses.Loss:
+    """Return a user's loss in the form that `tff.learning` takes."""
+
+    class Loss(tf.keras.losses.Loss):
+        def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+            return objectives.losses(loss, tf.cast(y_true, tf.int32), y_pred)
+
+    return Loss()
+
+
+def _mean_metric(metric: objectives.Objective) -> tf.keras.metrics.Metric:
+    """Return the mean of a metric over the examples."""
+
+    def values(y_true: Tensor, y_pred: Tensor) -> Tensor:
+        return objectives.metric(metric, tf.cast(y_true, tf.int32), y_pred)
+
+    return tf.keras.metrics.MeanMetricWrapper(values, name=objectives.name_of(metric))

@@ -14,6 +14,7 @@ for each local step:
 return w - w_0
 
 An algorithm's own terms are <slope, w> + pull / 2 * |w - w_0|^2, and s is their gradient (sgd.py).
+Instead of the two lines of v and w, other optimisers make the step (local_optimizers.py).
 """
 
 from __future__ import annotations
@@ -22,15 +23,14 @@ import collections
 import dataclasses
 import functools
 import math
-import re
 from collections.abc import Sequence
 from typing import Callable, Optional, Union
 
-from tff_partial.core import checks, loops, objectives, precision, schedules
+from tff_partial.core import checks, local_optimizers, loops, objectives, precision, schedules
 from tff_partial.core.lazy import tf
+from tff_partial.core.local_optimizers import LocalOptimizer, OptimizerLike
 from tff_partial.core.model import Model
 from tff_partial.core.part import Backprop, Part
-from tff_partial.core.sgd import Sgd
 from tff_partial.core.types import Metrics, Record, Structure, Tensor, Variable, Weights
 
 # The local loop that `build` returns.
@@ -47,9 +47,15 @@ class LocalTraining:
       steps: Number of local steps (tau); data that run out are reshuffled. Or:
       epochs: Number of passes over the local data; the last batch of a pass may be smaller.
       batch_size: Examples in a step.
-      learning_rate: A schedule of the round (eta), or what `schedules.create` takes.
+      learning_rate: A schedule of the round (eta), or what `schedules.create` takes. By default
+        0.1 for SGD, 0.001 for Adam and AdamW, and that of a `tff.learning.optimizers.Optimizer`.
+      optimizer: `sgd`, `adam`, `adamw` or a `tff.learning.optimizers.Optimizer`; its state is fresh
+        every round, unless clients keep their models.
       momentum: Momentum of local SGD; reset every round, unless clients keep their models.
-      weight_decay: Factor of w that is added to the gradient.
+      beta_1: Adam, AdamW: decay of the mean of gradients.
+      beta_2: Adam, AdamW: decay of the mean of their squares.
+      epsilon: Adam, AdamW: added to the root of the latter.
+      weight_decay: Factor of w that is added to the gradient; AdamW subtracts eta times it instead.
       weight_decay_on: `kernels` adds it to the gradient of kernels before clipping, as a Keras
         regularizer does; `all` to that of every trainable parameter, biases and batch
         normalization included, after clipping, as PyTorch's SGD does.
@@ -63,8 +69,12 @@ class LocalTraining:
     steps: Optional[int] = None
     epochs: Optional[int] = None
     batch_size: int = 32
-    learning_rate: Union[schedules.Schedule, float, str] = 0.1
+    learning_rate: Optional[schedules.ScheduleLike] = None
+    optimizer: OptimizerLike = "sgd"
     momentum: float = 0.0
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-7
     weight_decay: float = 0.0
     weight_decay_on: str = "kernels"
     clip_norm: Optional[float] = None
@@ -82,8 +92,7 @@ class LocalTraining:
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name} must be a positive integer. Received: {name}={value}")
         checks.finite_fields(self, may_be_infinite=["clip_norm"])
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum must be in [0, 1). Received: momentum={self.momentum}")
+        self._check_optimizer()
         if self.weight_decay < 0:
             raise ValueError(
                 f"weight_decay must not be negative. Received: weight_decay={self.weight_decay}"
@@ -95,11 +104,37 @@ class LocalTraining:
             raise ValueError(
                 f"clip_norm must be a positive float32. Received: clip_norm={self.clip_norm}"
             )
-        schedules.create(self.learning_rate)
+        self.schedule()
+
+    def _check_optimizer(self) -> None:
+        local_optimizers.check(self.optimizer)
+        for name in ("momentum", "beta_1", "beta_2"):
+            value = getattr(self, name)
+            if not 0 <= value < 1:
+                raise ValueError(f"{name} must be in [0, 1). Received: {name}={value}")
+        if self.epsilon <= 0:
+            raise ValueError(f"epsilon must be positive. Received: epsilon={self.epsilon}")
+        if self.momentum and self.optimizer != "sgd":
+            raise ValueError(
+                "momentum must be 0 with another optimizer than sgd. "
+                f"Received: momentum={self.momentum}, optimizer={self.optimizer!r}"
+            )
 
     def schedule(self) -> schedules.Schedule:
         """Return eta as a schedule of the round."""
-        return schedules.create(self.learning_rate)
+        if self.learning_rate is not None:
+            return schedules.create(self.learning_rate)
+        is_named = isinstance(self.optimizer, str)
+        return schedules.create(
+            local_optimizers.DEFAULT_RATES[str(self.optimizer)] if is_named else 1.0
+        )
+
+    def check_sgd(self, reason: str) -> None:
+        """Raise a ValueError unless the steps are SGD's, where an algorithm needs them for this."""
+        if self.optimizer != "sgd":
+            raise ValueError(
+                f"optimizer must be sgd, {reason}. Received: optimizer={self.optimizer!r}"
+            )
 
     def num_steps(self, num_examples: Tensor) -> Tensor:
         """Return the local steps of a client with so many examples; none without any."""
@@ -171,7 +206,13 @@ def backprop(
     return gradients, losses, logits
 
 
-def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> TrainFn:
+def build(
+    model: Model,
+    part: Part,
+    local: LocalTraining,
+    pull: float = 0.0,
+    optimizer: Optional[LocalOptimizer] = None,
+) -> TrainFn:
     """Return the local loop `train(initial_weights, record, learning_rate, ...) -> sums`.
 
     To be called inside a `tf.function`. It leaves the trained weights in the model's variables
@@ -179,10 +220,11 @@ def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> 
     scalars. The learning rate may be a function of the step. `slope`, a tensor for each variable of
     the part, and `pull` are the algorithm's own terms (see above); with a pull, what has become of
     the slope is left in the model's `sgd.SLOPE` buffers. Where a round is run in pieces, `steps`
-    are the first step of a piece and the one after its last, and `momentum` what the piece before
-    left in the model's buffers.
+    are the first step of a piece and the one after its last, and `state` what the piece before
+    left in `optimizer.state`.
     """
-    optimizer, scale = Sgd(model, part.variables, local.momentum, pull), model.loss_scale
+    optimizer = optimizer or local_optimizers.create(model, part.variables, local, pull)
+    scale = model.loss_scale
     gradients = _build_gradients(model, part, local, optimizer)
 
     def train(
@@ -191,10 +233,10 @@ def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> 
         learning_rate: Union[Tensor, Callable[[Tensor], Tensor]],
         slope: Sequence[Tensor] = (),
         steps: Optional[tuple[Tensor, Tensor]] = None,
-        momentum: Sequence[Tensor] = (),
+        state: Sequence[Tensor] = (),
     ) -> Metrics:
         model.assign(initial_weights)
-        optimizer.reset(momentum, slope)
+        optimizer.reset(state, slope)
         if scale is not None:
             scale.reset()
         by_step = callable(learning_rate)
@@ -222,32 +264,28 @@ def build(model: Model, part: Part, local: LocalTraining, pull: float = 0.0) -> 
 
 
 def _build_gradients(
-    model: Model, part: Part, local: LocalTraining, optimizer: Sgd
+    model: Model, part: Part, local: LocalTraining, optimizer: LocalOptimizer
 ) -> Callable[[Structure, Tensor], tuple[list[Tensor], Tensor]]:
     """Return (batch, labels) -> what a step follows; sums of loss, correct ones and examples."""
     variables = part.variables
+    decay = 0.0 if local.optimizer == "adamw" else local.weight_decay
     differentiate = part.backprop or functools.partial(backprop, model, variables, part.forward)
 
     def decayed(grads: list[Tensor], chosen: Callable[[Variable], bool]) -> list[Tensor]:
-        return [g + local.weight_decay * v if chosen(v) else g for g, v in zip(grads, variables)]
+        return [g + decay * v if chosen(v) else g for g, v in zip(grads, variables)]
 
     def gradients(x: Structure, y: Tensor) -> tuple[list[Tensor], Tensor]:
         grads, losses, logits = differentiate(x, y)
-        if local.weight_decay and local.weight_decay_on == "kernels":
-            grads = decayed(grads, _is_kernel)
+        if decay and local.weight_decay_on == "kernels":
+            grads = decayed(grads, local_optimizers.is_kernel)
         if optimizer.slope:
             grads = [g + s for g, s in zip(grads, optimizer.slope)]
         if local.clip_norm is not None and math.isfinite(local.clip_norm):
             grads, _ = tf.clip_by_global_norm(grads, local.clip_norm)
-        if local.weight_decay and local.weight_decay_on == "all":
+        if decay and local.weight_decay_on == "all":
             grads = decayed(grads, lambda variable: True)
         size = tf.cast(tf.shape(y)[0], tf.float32)
         correct = tf.reduce_sum(objectives.accuracy(y, logits))
         return grads, tf.stack([tf.reduce_sum(losses), correct, size])
 
     return gradients
-
-
-def _is_kernel(variable: Variable) -> bool:
-    # Several models in one graph: kernel, kernel_1, ...
-    return re.search(r"kernel(_\d+)?$", variable.name.split(":")[0]) is not None

@@ -50,8 +50,10 @@ class ModelSpec:
       preprocess: What is done to a batch of examples before the first block.
       augment: (batch, seed [2]) -> batch, applied before `preprocess` in training only.
       seed: Determines the initial weights.
-      loss: A name of `objectives.LOSSES`; None: `binary` for a single logit, else `categorical`.
-      metrics: Names of `objectives.METRICS` that an evaluation reports, `accuracy` among them.
+      loss: A name of `objectives.LOSSES`, or a function of labels and logits that returns the loss
+        of each example; None: `binary` for a single logit, else `categorical`.
+      metrics: Names of `objectives.METRICS`, or such functions, that an evaluation reports;
+        `accuracy` among them.
       cuts: What the tiers `moderate` and `weak` leave out; those that are not given follow from
         the model's costs (`costs.cut_of`).
       capacity_batch: Batch size at which capacities are computed; None: that of the training.
@@ -68,8 +70,8 @@ class ModelSpec:
     preprocess: Optional[Callable[[Tensor], Tensor]] = None
     augment: Optional[Callable[[Tensor, Tensor], Tensor]] = None
     seed: int = 0
-    loss: Optional[str] = None
-    metrics: tuple[str, ...] = ("accuracy",)
+    loss: Optional[objectives.Objective] = None
+    metrics: tuple[objectives.Objective, ...] = ("accuracy",)
     cuts: Mapping[str, Cut] = dataclasses.field(default_factory=dict)
     capacity_batch: Optional[int] = None
     checked: bool = dataclasses.field(default=False, repr=False, compare=False)
@@ -246,12 +248,11 @@ class Model:
 
     def losses(self, y: Tensor, logits: Tensor) -> Tensor:
         """Return the loss of each example: labels int32 [n], logits -> float32 [n]."""
-        fitting = "binary" if logits.shape[-1] == 1 else "categorical"
-        return objectives.LOSSES[self.spec.loss or fitting](y, logits)
+        return objectives.losses(self.spec.loss, y, logits)
 
     def metrics(self, y: Tensor, logits: Tensor) -> list[Tensor]:
         """Return the spec's metrics of each example, float32 [n] each."""
-        return [objectives.METRICS[name](y, logits) for name in self.spec.metrics]
+        return [objectives.metric(metric, y, logits) for metric in self.spec.metrics]
 
 
 def _described(model: Model) -> tuple[Description, Description]:

@@ -1,16 +1,20 @@
-"""Losses and metrics by name: functions (labels int32 [n], logits) -> float32 [n], one an example.
+"""Losses and metrics: functions (labels int32 [n], logits) -> float32 [n], a value an example.
 
-A task names its own; what is reported is their mean over the examples.
+A task or a model names its own, or has functions of its own; what is reported is their mean over
+the examples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
+from typing import Callable, Optional, Union
 
-from tff_partial.core import checks
+from tff_partial.core import checks, own_code
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Tensor
+
+# A name, or a function (labels, logits) -> a value for each example.
+Objective = Union[str, Callable[[Tensor, Tensor], Tensor]]
 
 
 def categorical(labels: Tensor, logits: Tensor) -> Tensor:
@@ -47,13 +51,46 @@ LOSSES = {"categorical": categorical, "binary": binary}
 METRICS = {"accuracy": accuracy, "top5_accuracy": top5_accuracy}
 
 
-def check(loss: Optional[str], metrics: Sequence[str]) -> None:
-    """Raise a ValueError unless loss (None: the one that fits) and metrics are known names."""
-    if loss is not None:
-        checks.one_of("loss", loss, LOSSES)
-    known = set(metrics) <= set(METRICS) and len(set(metrics)) == len(metrics)
-    if not known or "accuracy" not in metrics:
+def losses(loss: Optional[Objective], labels: Tensor, logits: Tensor) -> Tensor:
+    """Return the loss of each example; None is the one that fits the number of logits."""
+    if loss is None:
+        loss = "binary" if logits.shape[-1] == 1 else "categorical"
+    return _values(LOSSES[loss] if isinstance(loss, str) else loss, labels, logits)
+
+
+def metric(metric: Objective, labels: Tensor, logits: Tensor) -> Tensor:
+    """Return a metric of each example."""
+    return _values(METRICS[metric] if isinstance(metric, str) else metric, labels, logits)
+
+
+def _values(function: Callable[[Tensor, Tensor], Tensor], labels: Tensor, logits: Tensor) -> Tensor:
+    values = tf.cast(function(labels, logits), tf.float32)
+    if values.shape.rank not in (1, None):
         raise ValueError(
-            f"metrics must be 'accuracy' and others of {sorted(METRICS)}, each once. "
-            f"Received: metrics={tuple(metrics)}"
+            "a loss or metric must return a value for each example [n], not their mean. "
+            f"Received: {own_code.short_name(function)}, which returns {values.shape}"
+        )
+    return values
+
+
+def name_of(metric: Objective) -> str:
+    """Return the name of a metric in metrics.csv."""
+    return metric if isinstance(metric, str) else own_code.short_name(metric)
+
+
+def check(loss: Optional[Objective], metrics: Sequence[Objective]) -> None:
+    """Raise a ValueError unless these are known names or functions; loss None: the one that fits.
+
+    The names of metrics must differ, as they are columns.
+    """
+    if loss is not None and not callable(loss):
+        checks.one_of("loss", loss, LOSSES)
+    names = [name_of(metric) for metric in metrics]
+    own = [name_of(metric) for metric in metrics if callable(metric)]
+    known = {*names} <= {*METRICS, *own} and len({*names}) == len(names)
+    valid = all(name.isidentifier() and name not in ("loss", *METRICS) for name in own)
+    if not (known and valid) or "accuracy" not in names:
+        raise ValueError(
+            f"metrics must be 'accuracy' and others of {sorted(METRICS)} or functions with names, "
+            f"each once. Received: metrics={tuple(names)}"
         )

@@ -8,14 +8,16 @@ Written as text: `0.1` (constant), `0.4,800:0.04,900:0.004` (0.04 from round 800
 `0.1*0.998` (decayed by 0.998 every round), `0.4~5,800:0.04` (rising to 0.4 over the first 5
 rounds). Rounds count from 0. Algorithms that ask for the value of each of the K steps of a round
 do so at round + k/K, step = 1/K: decay, changes and warm-up may lie within a round (`0.4~6.1`).
+
+A function of the round, a float32 scalar, is a schedule too; `my_module:fn` names one.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Union
+from typing import Callable, Union
 
-from tff_partial.core import checks
+from tff_partial.core import checks, own_code
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Tensor
 
@@ -61,14 +63,48 @@ class Schedule:
         return value * self.decay ** (round_num - start)
 
 
-def create(value: Union[Schedule, float, str]) -> Schedule:
-    """Return a schedule from a schedule, a number or its text form.
+@dataclasses.dataclass(frozen=True)
+class FunctionSchedule(Schedule):
+    """The values of a user's function of the round.
+
+    Attributes:
+      function: (Round, a float32 scalar) -> value. AutoGraph converts it: `if` is allowed.
+    """
+
+    initial: float = 1.0
+    function: Callable[[Tensor], Union[Tensor, float]] = lambda round_num: 1.0
+
+    def __post_init__(self) -> None:
+        with tf.Graph().as_default():
+            self(tf.constant(0.0))  # checks what it returns
+
+    def __call__(self, round_num: Union[Tensor, float], step: float = 1.0) -> Tensor:
+        """Return the value in a round, a float32 scalar."""
+        value = tf.function(self.function)(tf.cast(round_num, tf.float32))
+        try:
+            return tf.ensure_shape(tf.cast(value, tf.float32), [])
+        except (TypeError, ValueError) as error:
+            name = own_code.short_name(self.function)
+            raise ValueError(
+                f"a schedule must return a number. Received: {name}, which returns {value}"
+            ) from error
+
+
+ScheduleLike = Union[Schedule, float, str, Callable[[Tensor], Union[Tensor, float]]]
+
+
+def create(value: ScheduleLike) -> Schedule:
+    """Return a schedule from a schedule, a number, its text form, a function or its name.
 
     Raises:
       ValueError: If the text is not a schedule, or a value is not positive.
     """
     if isinstance(value, Schedule):
         return value
+    if own_code.is_name(value):
+        value = own_code.load("learning_rate", str(value))
+    if callable(value):
+        return FunctionSchedule(function=value)
     try:
         first, *changes = str(value).split(",")
         first, _, warm_up = first.partition("~")

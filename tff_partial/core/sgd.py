@@ -21,6 +21,7 @@ class Sgd:
 
     Attributes:
       slope: The gradient of the algorithm's own terms where the variables are now; empty for none.
+      state: The momentum of each variable; empty without momentum.
     """
 
     def __init__(
@@ -30,16 +31,17 @@ class Sgd:
         self._buffers = [model.buffer(v) for v in (variables if momentum else ())]
         self._slopes = [model.buffer(v, SLOPE) for v in (variables if pull else ())]
         self.slope: Sequence[Tensor] = self._slopes
+        self.state = self._buffers
 
-    def reset(self, momentum: Sequence[Tensor] = (), slope: Sequence[Tensor] = ()) -> None:
-        """Start from these buffers and this slope, or from zero."""
+    def reset(self, state: Sequence[Tensor] = (), slope: Sequence[Tensor] = ()) -> None:
+        """Start from this momentum and this slope, or from zero."""
         if len(slope) not in (0, len(self._variables)):
             raise ValueError(
                 f"slope must have {len(self._variables)} tensors, as the part has variables. "
                 f"Received: {len(slope)}"
             )
-        _assign(self._buffers, momentum)
-        _assign(self._slopes, slope)
+        assign(self._buffers, state)
+        assign(self._slopes, slope)
         self.slope = self._slopes or slope
 
     def apply(self, gradients: Sequence[Tensor], learning_rate: Tensor) -> None:
@@ -56,7 +58,8 @@ class Sgd:
         _descend(self._slopes, -self._pull, self._buffers)
 
 
-def _assign(variables: Sequence[Variable], values: Sequence[Tensor]) -> None:
+def assign(variables: Sequence[Variable], values: Sequence[Tensor]) -> None:
+    """Set variables to values, or to 0 if there are none."""
     zeros = [tf.zeros(variable.shape, variable.dtype) for variable in variables]
     for variable, value in zip(variables, values or zeros):
         variable.assign(value, read_value=False)

@@ -8,6 +8,7 @@ print(costs.whole(model, 32), costs.recorded_suffix(model, cut, 32))
 """
 
 from tff_partial.costs.blocks import measure
+from tff_partial.costs.budgets import cut_of, rate_of, shares, smallest_cut
 from tff_partial.costs.clients import (
     ClientCost,
     average_capacity,
@@ -21,7 +22,6 @@ from tff_partial.costs.clients import (
 from tff_partial.costs.cuts import (
     capacity,
     capacity_batch,
-    cut_of,
     deepest_cut,
     forward_steps,
     prefix_capacity,

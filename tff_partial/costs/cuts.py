@@ -77,16 +77,16 @@ def cut_of(tier: Tier, model: ModelSpec, batch_size: int) -> Cut:
     """
     if tier.name == "strong":
         return Cut(0)
-    cuts = _cuts(model)
     if tier.name in model.cuts:
-        return _checked(model.cuts[tier.name], cuts)
+        return checked(model.cuts[tier.name], model)
     if tier.kind == "blocks":
-        return _checked(Cut(int(tier.value)), cuts)
+        return checked(Cut(int(tier.value)), model)
     if tier.kind == "rate":
         raise ValueError(
             "tier must be strong, moderate, weak, a number of removed blocks or a capacity below "
             f"1. Received: tier={tier.name!r}"
         )
+    cuts = all_cuts(model)
     bound = _BOUNDS.get(tier.name, tier.value)
     fitting = [cut for cut in cuts if capacity(model, cut, batch_size) <= bound]
     if tier.kind == "memory" and not fitting:
@@ -99,10 +99,10 @@ def cut_of(tier: Tier, model: ModelSpec, batch_size: int) -> Cut:
 
 def deepest_cut(model: ModelSpec) -> int:
     """Return the largest number of blocks that a cut can remove."""
-    return _cuts(model)[-1].blocks
+    return all_cuts(model)[-1].blocks
 
 
-def _cuts(model: ModelSpec) -> list[Cut]:
+def all_cuts(model: ModelSpec) -> list[Cut]:
     """Return all cuts that leave something to train, the smallest first."""
     trained = [k for k, block in enumerate(measure(model)) if block.parameters]
     whole_blocks = {Cut(k) for k in range(max(trained, default=0) + 1)}
@@ -110,7 +110,9 @@ def _cuts(model: ModelSpec) -> list[Cut]:
     return sorted(whole_blocks | halves, key=dataclasses.astuple)
 
 
-def _checked(cut: Cut, cuts: Sequence[Cut]) -> Cut:
+def checked(cut: Cut, model: ModelSpec) -> Cut:
+    """Return the cut; raise a ValueError if the model has no such cut."""
+    cuts = all_cuts(model)
     if cut not in cuts:
         raise ValueError(
             f"a tier's number of removed blocks must be at most {cuts[-1].blocks} for this model. "

@@ -20,6 +20,7 @@ import numpy as np
 
 from tff_partial import costs
 from tff_partial.core.local_training import LocalTraining
+from tff_partial.costs import overview
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +113,7 @@ class Accounts:
       clients: The population.
       devices: The clients' devices; where tiers stay, weaker ones are slower.
       seed: Decides which client has which speed.
+      mean_size: Returns the mean of the clients' numbers of examples; computed by default.
     """
 
     tier_names: Sequence[str]
@@ -124,6 +126,7 @@ class Accounts:
     clients: int
     devices: Devices
     seed: int
+    mean_size: Optional[Callable[[], float]] = None
 
     @functools.cached_property
     def _speeds(self) -> np.ndarray:
@@ -134,7 +137,10 @@ class Accounts:
     @functools.cached_property
     def _full_operations(self) -> int:
         """Those of the whole model, for a client with the average number of examples."""
-        mean = sum(self.size_of(client) for client in range(self.clients)) / self.clients
+        if self.mean_size is not None:
+            mean = self.mean_size()
+        else:
+            mean = sum(self.size_of(client) for client in range(self.clients)) / self.clients
         return self._operations(self.whole, max(round(mean), 1))
 
     def _operations(self, cost: costs.ClientCost, size: int) -> int:
@@ -196,6 +202,12 @@ class Accounts:
         if self.devices.deadline is not None:
             columns["clients_late"] = len(ids) - len(kept)
         return kept, columns
+
+    def figures(self) -> dict[str, overview.Figures]:
+        """Return what a round costs a client of each tier, by name."""
+        batch = self.local.batch_size
+        found = [overview.figures(cost, self.whole, batch) for cost in self.tier_costs]
+        return dict(zip(self.tier_names, found))
 
     def average_capacity(self) -> float:
         """Return C = sum of C_i R_i over the tiers, EmbracingFL's column.

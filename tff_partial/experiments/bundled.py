@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
+from tff_partial.core import checks, own_code
 from tff_partial.core.model import Cut, ModelSpec
 
 _FOLDER = pathlib.Path(__file__).resolve().parents[2]
@@ -46,10 +47,18 @@ def create_model(
 ) -> ModelSpec:
     """Return what `models.create` makes of the arguments, with its architecture's tiers.
 
+    `my_module:create` is a model of the user's (`own_models`).
+
     `input_dtype` is the type of an example as clients hold it, by default that of the model's
     inputs; `options` are further arguments of `ModelSpec`.
     """
-    architecture = models.architecture_of(name)
+    if own_code.is_name(name):
+        from tff_partial.experiments import own_models
+
+        return own_models.create_model(
+            name, input_shape, num_classes, width, normalization, input_dtype, **options
+        )
+    architecture = architecture_of(name)
     return ModelSpec(
         lambda: models.create(name, input_shape, num_classes, width, normalization),
         input_shape,
@@ -61,11 +70,25 @@ def create_model(
     )
 
 
+def architecture_of(name: str) -> models.Architecture:
+    """Return the declaration of a model, one of ours or the user's.
+
+    Raises:
+      ValueError: If there is none of this name.
+    """
+    if own_code.is_name(name):
+        from tff_partial.experiments import own_models
+
+        return own_models.architecture_of(name)
+    checks.one_of("model", name, sorted(models.ARCHITECTURES))
+    return models.architecture_of(name)
+
+
 def check_model_fits(name: str, data: tasks.Inputs) -> None:
     """Raise a ValueError if there is no such model, or it does not take the data's examples."""
     is_token = np.issubdtype(data.x_dtype, np.signedinteger)
     kind = "token" if is_token else "image" if len(data.input_shape) == 3 else "feature"
-    if kind not in models.architecture_of(name).inputs:
+    if kind not in architecture_of(name).inputs:
         raise ValueError(
             f"model must take {kind} inputs of shape {tuple(data.input_shape)}. "
             f"Received: model={name!r}"

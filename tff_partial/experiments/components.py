@@ -8,14 +8,14 @@ from tff_partial import costs
 from tff_partial import tiers as tier_types
 from tff_partial.core import tracing
 from tff_partial.core.model import ModelSpec
-from tff_partial.costs import rounds
+from tff_partial.costs import overview, rounds
 from tff_partial.experiments import bundled, config
 from tff_partial.experiments.bundled import tasks
 from tff_partial.experiments.config import Experiment
 from tff_partial.experiments.participation import ClientArrays, Process
 from tff_partial.processes.averaging import AveragingProcess
 
-_PAPER_NEEDS_REAL_DATA = (
+PAPER_NEEDS_REAL_DATA = (
     "preset='paper' must have the real data: --data=tfds downloads them, --data_dir names a "
     "folder where they are prepared; --preset=demo runs on embedded data. "
 )
@@ -31,7 +31,7 @@ def load_data(
     """
     is_paper, settings = experiment.preset == "paper", experiment.settings
     if is_paper and data == "embedded":
-        raise ValueError(_PAPER_NEEDS_REAL_DATA + "Received: data='embedded'")
+        raise ValueError(PAPER_NEEDS_REAL_DATA + "Received: data='embedded'")
     loaded = tasks.load(
         experiment.task,
         data=data,
@@ -44,7 +44,7 @@ def load_data(
         log=(lambda line: None) if is_paper else log,
     )
     if is_paper and not loaded.real:
-        raise ValueError(_PAPER_NEEDS_REAL_DATA + f"Received: {loaded.description}")
+        raise ValueError(PAPER_NEEDS_REAL_DATA + f"Received: {loaded.description}")
     bundled.check_model_fits(settings.model, loaded)
     return loaded
 
@@ -95,7 +95,7 @@ def create_accounts(
     """
     tiers, params = config.tiers_of(experiment), config.create_params(experiment)
     accounts = rounds.Accounts(
-        [tier.name for tier in tiers],
+        [tier.label for tier in tiers],
         config.tier_of(experiment),
         _tier_shares(experiment),
         [experiment.algorithm.cost(model, params, tier) for tier in tiers],
@@ -105,6 +105,7 @@ def create_accounts(
         data.num_clients,
         experiment.devices,
         experiment.seed,
+        data.mean_size,
     )
     participants = config.participants(experiment)
     accounts.check_deadline(
@@ -112,6 +113,26 @@ def create_accounts(
         bool(experiment.settings.capacities),
     )
     return accounts
+
+
+def tier_lines(experiment: Experiment, model: ModelSpec, accounts: rounds.Accounts) -> list[str]:
+    """Return what to tell the user of the tiers: what they take, and which are not what they say.
+
+    There is nothing to tell of an algorithm without tiers.
+    """
+    algorithm = experiment.algorithm
+    if "tiers" not in algorithm.needs:
+        return []
+    params = config.create_params(experiment)
+    strong = algorithm.cost(model, params, tier_types.create("strong"))
+    remarks = [
+        overview.remark(
+            model, tier, cost, strong, params.local.batch_size, algorithm.tiers_are_rates
+        )
+        for tier, cost in zip(config.tiers_of(experiment), accounts.tier_costs)
+    ]
+    rows = [{"tier": name, **each} for name, each in accounts.figures().items()]
+    return [*overview.lines(rows), *(f"note: {text}" for text in remarks if text)]
 
 
 def _tier_shares(experiment: Experiment) -> list[float]:

@@ -12,11 +12,12 @@ import numpy as np
 from tff_partial import tiers
 from tff_partial.algorithms import registry
 from tff_partial.algorithms.declaration import Algorithm, Defaults
-from tff_partial.core import local_training, schedules
+from tff_partial.core import checks, local_optimizers, local_training, schedules
 from tff_partial.core.fields import Value
+from tff_partial.core.server_optimizers import ServerOptimizer
 from tff_partial.core.types import Array
 from tff_partial.costs.rounds import Devices, parse_speeds
-from tff_partial.experiments import flags
+from tff_partial.experiments import bundled, flags, own
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.experiments.participation import ClientArrays, TierFn
 
@@ -38,11 +39,18 @@ class Experiment:
     seed: int
     devices: Devices
     params: Mapping[str, Value]
+    task_name: str
 
     @property
     def algorithm(self) -> Algorithm[Any]:
         """The algorithm's declaration."""
         return registry.ALGORITHMS[self.algo]
+
+    @property
+    def has_own_code(self) -> bool:
+        """Whether code of the user's is in the graphs."""
+        settings = self.settings
+        return any("#" in name for name in (self.task_name, settings.model, settings.learning_rate))
 
     @property
     def paper(self) -> Optional[str]:
@@ -55,7 +63,7 @@ class Experiment:
         # Folders do not change a result: a run may be resumed with others.
         params = {name: value for name, value in self.params.items() if not name.endswith("_dir")}
         return {
-            "task": self.task.name,
+            "task": self.task_name,
             "algo": self.algo,
             "preset": self.preset,
             "data": data.description,
@@ -68,23 +76,23 @@ class Experiment:
 
 
 def create(
-    task: Value = "imdb", algo: Value = "fedavg", is_real: bool = False, **given: Value
+    task: object = "imdb", algo: Value = "fedavg", is_real: bool = False, **given: object
 ) -> Experiment:
     """Return the experiment that settings describe.
 
     Args:
-      task: A key of `tasks.TASKS`.
+      task: A key of `tasks.TASKS`, `my_module:TASK` or a `tasks.Task`.
       algo: A key of the registry.
       is_real: Whether the data will be real: some tasks have another demo for them.
       **given: What differs from the preset and from the algorithm's defaults, by names of flags.
         The paper is the algorithm's own where it used the task, else the task's default; a target
-        accuracy of 0 is none.
+        accuracy of 0 is none. A model, a schedule or a sampler may be an object, or `my_module:fn`.
 
     Raises:
       ValueError: In one line, what was expected and what was received.
     """
-    values = flags.check({**given, "task": task, "algo": algo}, flags.DECIDING)
-    chosen_task = _choose("task", values["task"], tasks.TASKS)
+    values = flags.check({**own.named(given), "algo": algo}, flags.DECIDING)
+    chosen_task, task_name = own.task_of("imdb" if task is None else task)
     algorithm = _choose("algo", values["algo"], registry.ALGORITHMS)
     demo = chosen_task.small(is_real)
     base = _preset(chosen_task, algorithm, values["preset"], values["paper"], demo)
@@ -103,10 +111,12 @@ def create(
             values["full_model_seconds"],
         ),
         _hyperparameters(algorithm, values),
+        task_name,
     )
     create_params(experiment)  # checks them
     if experiment.augment and chosen_task.augment is None:
-        raise ValueError(f"augment must be used with a task that has one. Received: task={task!r}")
+        name = chosen_task.name
+        raise ValueError(f"augment must be used with a task that has one. Received: task={name!r}")
     return experiment
 
 
@@ -137,15 +147,42 @@ def _changed(
     if "local_epochs" in changes and "local_steps" not in changes:
         changes["local_steps"] = None
     changes = {**_own_defaults(algorithm.defaults, base, changes), **changes}
+    optimizer = changes.get("local_optimizer", "sgd")
+    if optimizer != base.local_optimizer and optimizer in local_optimizers.DEFAULT_RATES:
+        rate = f"{local_optimizers.DEFAULT_RATES[optimizer]:g}"
+        changes = {"learning_rate": rate, "momentum": 0.0, **changes}
     changes |= _tier_changes(algorithm, base, changes)
     settings = dataclasses.replace(base, **changes)
+    _check_optimizer_flags(settings, given)
     schedules.create(settings.learning_rate)
     return settings
 
 
+# A flag's beginning -> the setting that names the optimiser, and those that heed the flag.
+_HEEDED = {
+    "local_beta_": ("local_optimizer", ("adam", "adamw")),
+    "local_epsilon": ("local_optimizer", ("adam", "adamw")),
+    "server_beta_1": ("server_optimizer", ("fedavgm", "fedadam", "fedyogi")),
+    "server_beta_2": ("server_optimizer", ("fedadam", "fedyogi")),
+    "server_tau": ("server_optimizer", ("fedadam", "fedyogi")),
+}
+
+
+def _check_optimizer_flags(settings: tasks.Settings, given: Mapping[str, Any]) -> None:
+    """Raise a ValueError if a flag is given that the optimiser does not heed."""
+    for name, value in given.items():
+        for start, (setting, heeding) in _HEEDED.items():
+            chosen = getattr(settings, setting)
+            if value is not None and name.startswith(start) and chosen not in heeding:
+                raise ValueError(
+                    f"{name} must be given with {setting} {' or '.join(heeding)}. "
+                    f"Received: {name}={value}, {setting}={chosen!r}"
+                )
+
+
 def _normalization(model: str, algorithm: Algorithm[Any], given: Optional[str]) -> Optional[str]:
     """Return the kind of normalisation; None for that of the architecture."""
-    architecture = models.architecture_of(model)
+    architecture = bundled.architecture_of(model)
     if given is None:
         return algorithm.defaults.normalization if architecture.normalized else None
     if not architecture.normalized:
@@ -154,6 +191,7 @@ def _normalization(model: str, algorithm: Algorithm[Any], given: Optional[str]) 
             f"normalization must be given for one of {sorted(normalized)}. "
             f"Received: model={model!r}, normalization={given!r}"
         )
+    checks.one_of("normalization", given, models.NORMALIZATIONS)
     return given
 
 
@@ -209,7 +247,7 @@ def _tier_changes(
     if not has_tiers or drawn:
         return {"tiers": given, "capacities": drawn}
     clients = changes.get("clients", base.clients)
-    scaled = tiers.scale(tiers.parse(base.tiers or TIERS), clients)
+    scaled = tiers.scale(tiers.parse(base.tiers or TIERS, clients=base.clients), clients)
     return {"tiers": changes.get("tiers", scaled), "capacities": ""}
 
 
@@ -221,7 +259,11 @@ def create_params(experiment: Experiment, data: Optional[ClientArrays] = None) -
         epochs=settings.local_epochs,
         batch_size=settings.batch_size,
         learning_rate=settings.learning_rate,
+        optimizer=settings.local_optimizer,
         momentum=settings.momentum,
+        beta_1=settings.local_beta_1,
+        beta_2=settings.local_beta_2,
+        epsilon=settings.local_epsilon,
         weight_decay=settings.weight_decay,
         weight_decay_on=settings.weight_decay_on,
         clip_norm=settings.clip_norm,
@@ -235,7 +277,24 @@ def create_params(experiment: Experiment, data: Optional[ClientArrays] = None) -
         "server_examples": functools.partial(mixed_examples, data, experiment.seed),
     }
     needed = {name: known[name] for name in experiment.algorithm.needs}
+    needed |= _server(experiment)
     return experiment.algorithm.params(local=local, **needed, **experiment.params)
+
+
+def _server(experiment: Experiment) -> dict[str, ServerOptimizer]:
+    """Return what the server makes of the mean, as the algorithm's hyperparameter."""
+    settings = experiment.settings
+    server = ServerOptimizer(
+        settings.server_optimizer,
+        settings.server_learning_rate,
+        settings.server_beta_1,
+        settings.server_beta_2,
+        settings.server_tau,
+    )
+    if "server" in (field.name for field in dataclasses.fields(experiment.algorithm.params)):
+        return {"server": server}
+    server.check_sum(f"as {experiment.algo} has no other")
+    return {}
 
 
 def mixed_examples(data: ClientArrays, seed: int, examples: int = 2000) -> Array:
@@ -258,7 +317,8 @@ def tiers_of(experiment: Experiment) -> tuple[tiers.Tier, ...]:
     if settings.capacities:
         return tuple(tiers.parse_drawn(settings.capacities))
     are_rates = experiment.algorithm.tiers_are_rates
-    return tiers.parse(settings.tiers or f"strong:{settings.clients}", are_rates)
+    text = settings.tiers or f"strong:{settings.clients}"
+    return tiers.parse(text, are_rates, settings.clients)
 
 
 def tier_of(experiment: Experiment) -> TierFn:
@@ -283,5 +343,6 @@ def participants(experiment: Experiment) -> Optional[Array]:
 
 def _choose(kind: str, name: str, known: Mapping[str, Any]) -> Any:
     if name not in known:
-        raise ValueError(f"{kind} must be one of {sorted(known)}. Received: {kind}={name!r}")
+        received = f"Received: {kind}={name!r}{checks.did_you_mean(name, known)}"
+        raise ValueError(f"{kind} must be one of {sorted(known)}. {received}")
     return known[name]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from tff_partial import runtime
+from tff_partial.core import checks
 from tff_partial.core.lazy import tff
 from tff_partial.experiments import client_store
 from tff_partial.runtime import Context, RayOptions
@@ -22,8 +23,10 @@ class Execution:
     Attributes:
       runtime: Where clients run: in_process, ray, local_cpp or remote.
       workers: Runtime remote: host:port of each worker, separated by commas.
-      client_parallelism: Runtime in_process: clients that train at the same time; as many as there
-        are cores by default.
+      client_parallelism: Runtime in_process: clients that train at the same time; by default one on
+        each device, or on the CPU alone as many as there are cores.
+      devices: Runtime in_process: where clients train, such as GPU:0,GPU:1; by default all GPUs, or
+        the CPU if there is none.
       ray_address: Runtime ray: host:port of a cluster's head, or auto for the one on this machine;
         a Ray of its own by default.
       ray_actors: Runtime ray: actors, which train one client at a time each; as many as fit by
@@ -43,6 +46,7 @@ class Execution:
     runtime: str = "in_process"
     workers: str = ""
     client_parallelism: Optional[int] = None
+    devices: str = ""
     ray_address: str = ""
     ray_actors: Optional[int] = None
     ray_cpus_per_actor: float = 1.0
@@ -55,19 +59,26 @@ class Execution:
     trace_cache: str = "auto"
 
     def __post_init__(self) -> None:
-        received = f"Received: client_state={self.client_state!r}"
-        if self.client_state not in STATES:
-            raise ValueError(f"client_state must be one of {STATES}. {received}")
+        checks.one_of("runtime", self.runtime, runtime.NAMES)
+        checks.one_of("client_state", self.client_state, STATES)
         if self.client_state_cache is not None and self.client_state != "disk":
             raise ValueError(
-                f"client_state_cache must be given with client_state='disk'. {received}"
+                "client_state_cache must be given with client_state='disk'. "
+                f"Received: client_state={self.client_state!r}"
             )
-        runtime.check(self.runtime, self.addresses, self.client_parallelism, self.ray)
+        runtime.check(
+            self.runtime, self.addresses, self.client_parallelism, self.device_names, self.ray
+        )
 
     @property
     def addresses(self) -> list[str]:
         """Addresses of the remote workers."""
         return self.workers.split(",") if self.workers else []
+
+    @property
+    def device_names(self) -> list[str]:
+        """Names of the devices."""
+        return self.devices.split(",") if self.devices else []
 
     @property
     def ray(self) -> RayOptions:
@@ -97,13 +108,16 @@ class Execution:
         return {
             **dataclasses.asdict(self),
             "workers": self.addresses,
+            "devices": self.device_names,
             "client_state_cache": self.client_state_cache or client_store.CACHE,
         }
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[Context]:
         """Make TFF computations run on the runtime as long as the block lasts."""
-        context = runtime.create(self.runtime, self.addresses, self.client_parallelism, self.ray)
+        context = runtime.create(
+            self.runtime, self.addresses, self.client_parallelism, self.device_names, self.ray
+        )
         try:
             with tff.framework.get_context_stack().install(context):
                 yield context

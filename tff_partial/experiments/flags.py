@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tff_partial.algorithms import registry
+from tff_partial.core import checks
 from tff_partial.core.fields import Field, fields_of
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.experiments.execution import Execution
@@ -30,7 +31,7 @@ def _names_in(known: Iterable[str]) -> str:
 
 
 _CHOICES = [
-    Field("task", str, "imdb", f"What to learn: {_names_in(tasks.TASKS)}."),
+    Field("task", str, "imdb", f"What to learn: {_names_in(tasks.TASKS)} or my_module:TASK."),
     Field("algo", str, "fedavg", f"The algorithm: {_names_in(registry.ALGORITHMS)}."),
     Field("preset", str, "demo", "demo (small) or paper (the paper's numbers; needs real data)."),
     Field("paper", str, None, "Whose numbers --preset=paper takes, if several use the task."),
@@ -39,7 +40,7 @@ _CHOICES = [
     Field("seed", int, 0, "Random seed.", (0, 2**63 - 1)),
 ]
 _SETTINGS = [
-    f._replace(default=None, doc=f"The model: {_names_in(models.NAMES)}.")
+    f._replace(default=None, doc=f"The model: {_names_in(models.NAMES)} or my_module:create.")
     if f.name == "model"
     else f._replace(default=None)
     for f in _of_dataclass(tasks.Settings, without=("source",))
@@ -85,7 +86,8 @@ def check(given: Mapping[str, object], known: Mapping[str, Field]) -> dict[str, 
     """
     unknown = sorted({*given} - {*known})
     if unknown:
-        raise ValueError(f"settings must be flags of run_experiment.py. Received: {unknown}")
+        meant = checks.did_you_mean(unknown[0], (*DECIDING, *EXECUTING))
+        raise ValueError(f"settings must be flags of run_experiment.py. Received: {unknown}{meant}")
     return {
         name: field.default if given.get(name) is None else field.check(given[name])
         for name, field in known.items()

@@ -34,6 +34,8 @@ NOBODY = 2**63 - 1  # id of a client without examples
 Process = Union[LearningProcess, StatefulProcess]
 TierFn = Callable[[int, int], int]
 """(Client id, round from 0) -> index of the client's tier."""
+Sampler = Callable[[Array, int, int, int], Sequence[int]]
+"""(Ids of the clients, how many, round from 0, seed) -> at most so many different ids of them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +52,7 @@ class LoopOptions:
       client_state_cache: Number of clients whose state is kept in memory, the rest being on disk;
         all by default.
       stop_when_diverged: Whether a loss or weights that are not finite end the run.
+      sampler: Draws the clients of a round, at random by default.
     """
 
     rounds: int
@@ -60,6 +63,7 @@ class LoopOptions:
     participants: Optional[Array] = None
     client_state_cache: Optional[int] = None
     stop_when_diverged: bool = True
+    sampler: Optional[Sampler] = None
 
 
 class ClientArrays(Protocol):
@@ -139,8 +143,25 @@ class Participation:
         if options.participants is not None:
             who = options.participants
         drawn = round_num // period if period else 0
+        if options.sampler is not None:
+            return self._sampled(options.sampler, who, drawn)
         ids = sample_clients(who, options.clients_per_round, drawn, options.seed)
         return [int(i) for i in ids]
+
+    def _sampled(self, sampler: Sampler, who: Union[int, Array], round_num: int) -> list[int]:
+        """Return whom a user's sampler draws; raise a ValueError if it cannot be so."""
+        everyone = np.arange(who) if isinstance(who, int) else who
+        most = self._options.clients_per_round
+        ids = [int(i) for i in sampler(everyone, most, round_num, self._options.seed)]
+        known = len({*ids}) == len(ids) and bool(np.isin(ids, everyone).all())
+        # Where clients stay active, each new one takes the place of one before it.
+        least = most if self._averaging is not None else 1
+        if not (known and least <= len(ids) <= most):
+            raise ValueError(
+                f"sampler must return from {least} to {most} different ids of clients. "
+                f"Received: {ids[:10]} in round {round_num + 1}"
+            )
+        return ids
 
     def run(
         self, state: ServerState, round_num: int, clients: Sequence[int], is_evaluated: bool = False

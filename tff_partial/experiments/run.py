@@ -16,17 +16,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from typing import Optional, cast
+from typing import Any, Optional, cast
 
 import numpy as np
 
 from tff_partial import runtime
-from tff_partial.core import evaluation
-from tff_partial.core.fields import Value
+from tff_partial.core import evaluation, own_code
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array
 from tff_partial.costs.rounds import Accounts
-from tff_partial.experiments import callbacks, components, config, flags, loop, trace_cache
+from tff_partial.experiments import callbacks, components, config, flags, loop, own, trace_cache
 from tff_partial.experiments.bundled import tasks
 from tff_partial.experiments.config import Experiment
 from tff_partial.experiments.divergence import DivergedError
@@ -76,15 +75,34 @@ class Result:
             return {name: arrays[name] for name in arrays.files}
 
 
-def run(task: str = "imdb", algo: str = "fedavg", **settings: Value) -> Result:
+def run(
+    task: object = None,
+    algo: str = "fedavg",
+    *,
+    model: object = None,
+    clients: object = None,
+    test: object = None,
+    num_classes: Optional[int] = None,
+    **settings: object,
+) -> Result:
     """Train a model federatedly and write results into a folder.
 
+        run(task="imdb", algo="embracing", rounds=30)
+        run(model=create, clients=[(x, y), ...], test=(x, y), algo="heterofl", tiers="1:5,1/2:5")
+
     Args:
-      task: What to learn.
+      task: What to learn: a name, imdb by default, `my_module:TASK` or a `tasks.Task`.
       algo: The algorithm.
+      model: Its name, a function that creates a Keras model, or a `ModelSpec`; that of the task's
+        preset by default.
+      clients: In place of a task, what `tff_partial.clients` returns or takes; or their number.
+      test: With clients of your own, test data: (x, y), a `tf.data.Dataset` or a `ClientData`.
+      num_classes: With clients of your own, the number of classes; by default that of the labels of
+        the test data.
       **settings: Any flag of run_experiment.py by its name, hyperparameters included, such as
         `rounds=30`, `embracing_head_statistics='batch'` or `output_dir='results/mine'`. A run
-        with the `output_dir` of one that was stopped resumes it.
+        with the `output_dir` of one that was stopped resumes it, and with more rounds continues
+        one that is finished. `learning_rate` and `sampler` may be functions.
 
     Raises:
       ValueError: If a setting is wrong, in one line.
@@ -92,7 +110,15 @@ def run(task: str = "imdb", algo: str = "fedavg", **settings: Value) -> Result:
       DivergedError: If the loss or the weights are not finite; likewise.
       WorkersLostError: If no worker is left; likewise.
     """
-    prepared, stopped = prepare(task=task, algo=algo, **settings), None
+    if clients is not None and not isinstance(clients, (int, str)):
+        if task is not None:
+            raise ValueError(f"task must not be given with clients. Received: task={task!r}")
+        task = own.create_task(clients, test, num_classes)
+    elif test is not None or num_classes is not None:
+        raise ValueError("test and num_classes must be given with clients of your own")
+    else:
+        settings["clients"] = clients
+    prepared, stopped = prepare(task=task, algo=algo, model=model, **settings), None
     with prepared.lock:
         try:
             train(prepared)
@@ -104,16 +130,18 @@ def run(task: str = "imdb", algo: str = "fedavg", **settings: Value) -> Result:
     return result
 
 
-def prepare(**settings: Value) -> Prepared:
+def prepare(task: object = None, **settings: object) -> Prepared:
     """Check the settings, load the data and make the results folder, in this order."""
     given = {name: value for name, value in settings.items() if name in flags.EXECUTING}
     places = flags.check(given, flags.EXECUTING)
-    deciding = {name: value for name, value in settings.items() if name not in given}
-    task = tasks.TASKS.get(str(deciding.get("task", "imdb")))
-    is_real = task is not None and task.has_real(places["data"], places["data_dir"])
-    experiment = config.create(is_real=is_real, **deciding)
+    deciding: dict[str, Any] = {n: v for n, v in settings.items() if n not in given}
     execution = Execution(**{name: places[name] for name in flags.EXECUTION})
-    runtime.configure(execution.runtime)
+    if own.is_own({**deciding, "task": task}):  # a user's module may use TensorFlow
+        runtime.configure(execution.runtime, execution.device_names)
+    chosen, _ = own.task_of("imdb" if task is None else task)
+    is_real = chosen.has_real(places["data"], places["data_dir"])
+    experiment = config.create(task, is_real=is_real, **deciding)
+    runtime.configure(execution.runtime, execution.device_names)
     data = components.load_data(experiment, places["data"], execution.data_dir, log=say)
     if not execution.is_elsewhere:
         _check_folders(experiment)
@@ -126,7 +154,11 @@ def prepare(**settings: Value) -> Prepared:
         "full_model_seconds": experiment.devices.full_seconds,
     }
     folder = places["output_dir"] or new_folder(f"{experiment.task.name}-{experiment.algo}")
-    known = {"data_is_real": data.real, "paper": experiment.paper}
+    known = {
+        "data_is_real": data.real,
+        "paper": experiment.paper,
+        "tier_costs": accounts.figures(),
+    }
     lock = results.prepare_folder(folder, identity, {**execution.as_config(), **known})
     return Prepared(experiment, execution, data, model, accounts, folder, identity, lock)
 
@@ -140,8 +172,12 @@ def train(prepared: Prepared) -> None:
     """Train and save the final weights, with the statistics that they are evaluated with."""
     task, data = prepared.experiment.task.name, prepared.data.description
     say(f"{task} with {prepared.experiment.algo}; data {data}; results in {prepared.folder}")
+    for line in components.tier_lines(prepared.experiment, prepared.model, prepared.accounts):
+        say(line)
     with prepared.execution.installed() as context, _own_folders(prepared) as experiment:
         spread = None
+        if isinstance(context, runtime.HasStatus):
+            say(context.status())
         if prepared.execution.runtime == "ray":
             spread = cast(runtime.SpreadContext, context)
             for note in spread.notes(_bytes_of_clients(experiment, prepared.data)):
@@ -150,11 +186,11 @@ def train(prepared: Prepared) -> None:
 
 
 def _bytes_of_clients(experiment: Experiment, data: tasks.FederatedData) -> int:
-    """Return the size of the data of all clients that can be drawn."""
+    """Return about what the data of all clients take that can be drawn."""
     drawn = config.participants(experiment)
-    clients = range(data.num_clients) if drawn is None else map(int, drawn)
+    clients = data.num_clients if drawn is None else len(drawn)
     example = math.prod(data.input_shape) * data.x_dtype.itemsize + np.dtype(np.int32).itemsize
-    return sum(map(data.client_size, clients)) * example
+    return int(clients * data.mean_size() * example)
 
 
 def _train(
@@ -202,6 +238,7 @@ def _loop_options(prepared: Prepared, experiment: Experiment) -> loop.LoopOption
         prepared.execution.checkpoint_every,
         config.participants(experiment),
         prepared.execution.cache,
+        sampler=own_code.load("sampler", settings.sampler) if settings.sampler else None,
     )
 
 

@@ -24,7 +24,15 @@ from tff_partial.experiments.config import Experiment
 from tff_partial.system import files
 
 # Settings that change no graph: a test builds each process with other values of them.
-NOT_IN_GRAPHS = ("seed", "rounds", "eval_every", "eval_examples", "partition", "target_accuracy")
+NOT_IN_GRAPHS = (
+    "seed",
+    "rounds",
+    "sampler",
+    "eval_every",
+    "eval_examples",
+    "partition",
+    "target_accuracy",
+)
 _LIMIT = 512 * 2**20  # bytes of all files; the oldest go first
 _PACKAGES = ("tensorflow", "tensorflow-federated", "keras", "numpy", "tff-partial")
 
@@ -68,8 +76,11 @@ class TraceCache:
 
 
 def create(folder: str, experiment: Experiment, data: tasks.FederatedData) -> Optional[TraceCache]:
-    """Return the cache of an experiment in a folder, `auto` or `none`."""
-    if folder == "none":
+    """Return the cache of an experiment in a folder, `auto` or `none`.
+
+    There is none where code of the user's enters the graphs: nobody knows what that depends on.
+    """
+    if folder == "none" or experiment.has_own_code:
         return None
     return TraceCache(_user_folder() if folder == "auto" else folder, settings_of(experiment, data))
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Callable
 
 import numpy as np
 
-from tff_partial.core import aggregation, client_data, local_training, tracing
+from tff_partial.core import aggregation, client_data, local_optimizers, local_training, tracing
 from tff_partial.core.lazy import tf, tff
+from tff_partial.core.local_optimizers import LocalOptimizer
 from tff_partial.core.local_training import LocalTraining, TrainFn
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.part import everything
@@ -47,15 +49,33 @@ class Rules:
         """Number of steps of a round (tau)."""
         return self.segments[-1][1]
 
+    def by_step(self) -> Rules:
+        """Return the same in segments of one step; nothing is averaged after some of them."""
+        segments = [
+            (step, step + 1, subset if step + 1 == stop else NOTHING)
+            for first, stop, subset in self.segments
+            for step in range(first, stop)
+        ]
+        return dataclasses.replace(self, segments=segments)
+
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What the computations are built for."""
+    """What the computations are built for.
+
+    Attributes:
+      model: The model.
+      local: How a client trains.
+      weighting: Clients count by their `examples`, or are `uniform`.
+      rules: What is averaged when.
+      measure_steps: Whether the discrepancy is measured after every segment.
+    """
 
     model: ModelSpec
     local: LocalTraining
     weighting: str
     rules: Rules
+    measure_steps: bool = False
 
     @functools.cached_property
     def initial_client_state(self) -> Computation:
@@ -64,10 +84,11 @@ class Setting:
         @tff.tensorflow.computation
         def initial_client_state() -> Structure:
             model, nothing = self.model.instantiate(), tf.zeros([0])
+            optimizer = local_optimizers.create(model, model.trainable, self.local)
             parameters = self.rules.layout.flatten(model.trainable)
             return OrderedDict(
                 parameters=parameters,
-                momentum=tf.zeros_like(parameters) if self.local.momentum else nothing,
+                momentum=tf.zeros([sum(math.prod(v.shape) for v in optimizer.state)]),
                 statistics=flatten_floats(model.statistics),
                 correction=tf.zeros_like(parameters) if self.rules.variance_reduced else nothing,
             )
@@ -116,16 +137,19 @@ def build_advance(setting: Setting, mean: tff.templates.AggregationProcess) -> C
     @tracing.computation("advance_client", tracing.installed())
     def advance_client(sent: Structure, client: Structure, dataset: Structure) -> Structure:
         model = setting.model.instantiate(setting.local.precision, initial=False)
-        loop = local_training.build(model, everything(model), setting.local)
+        optimizer = local_optimizers.create(model, model.trainable, setting.local)
+        loop = local_training.build(model, everything(model), setting.local, 0.0, optimizer)
 
         @tf.function(autograph=False)
         def run(sent: Structure, client: Structure, record: Record) -> Structure:
             average, round_num, segment = sent
             averaged, first, stop, subset = tf.unstack(tf.gather(table, segment))
             record = client_data.in_round(record, round_num)
-            value = _receive(client["value"], averaged, average, layout)
+            value = receive(client["value"], averaged, average, layout)
             eta = functools.partial(setting.learning_rate, round_num)
-            sums, kept = _train(setting, model, loop, value, record, eta, (first, stop))
+            sums, kept = _train(
+                setting, model, (loop, optimizer), value, record, eta, (first, stop)
+            )
             return OrderedDict(
                 client=OrderedDict(client, client_id=record["client_id"], value=kept),
                 subset=layout.select(kept["parameters"], subset),
@@ -146,8 +170,8 @@ def build_advance(setting: Setting, mean: tff.templates.AggregationProcess) -> C
     return advance
 
 
-def _receive(value: Structure, subset: Tensor, average: Tensor, layout: Layout) -> Structure:
-    """Return a client's state with the average of a subset in its model."""
+def receive(value: Structure, subset: Tensor, average: Tensor, layout: Layout) -> Structure:
+    """Return a client's state with the average of a subset in its model; nothing for `NOTHING`."""
     parameters = tf.cond(
         tf.equal(subset, NOTHING),
         lambda: value["parameters"],
@@ -159,7 +183,7 @@ def _receive(value: Structure, subset: Tensor, average: Tensor, layout: Layout) 
 def _train(
     setting: Setting,
     model: Model,
-    loop: TrainFn,
+    training: tuple[TrainFn, LocalOptimizer],
     value: Structure,
     record: Record,
     learning_rate: Callable[[Tensor], Tensor],
@@ -167,22 +191,21 @@ def _train(
 ) -> tuple[Structure, Structure]:
     """Make the steps of a segment; return the sums of metrics and what the client keeps."""
     layout, momentum = setting.rules.layout, setting.local.momentum
-    is_corrected = setting.rules.variance_reduced
+    is_corrected, (loop, optimizer) = setting.rules.variance_reduced, training
     sums = loop(
         setting.weights(value, model.statistics),
         record,
         learning_rate,
         layout.split((momentum - 1) * value["correction"]) if is_corrected else (),
         steps,
-        layout.split(value["momentum"]) if momentum else (),
+        split_floats(value["momentum"], optimizer.state),
     )
     kept = OrderedDict(
         value,
         parameters=layout.flatten([v.read_value() for v in model.trainable]),
+        momentum=flatten_floats(optimizer.state),
         statistics=flatten_floats(model.statistics),
     )
-    if momentum:
-        kept["momentum"] = layout.flatten([model.buffer(v) for v in model.trainable])
     return sums, kept
 
 
@@ -196,7 +219,7 @@ def build_finish(setting: Setting) -> Computation:
         sent: Structure, weights: Weights, client: Structure, dataset: Structure
     ) -> Structure:
         average, round_num, _ = sent
-        value = _receive(client["value"], last_subset, average, layout)
+        value = receive(client["value"], last_subset, average, layout)
         if setting.rules.variance_reduced:
             value["correction"] = _correction(setting, client["value"], value, round_num)
         # Differences: with no examples anywhere their mean is 0, and the model stays.

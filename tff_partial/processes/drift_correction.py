@@ -11,13 +11,20 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+from typing import ClassVar
 
 from tff_partial import costs
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Structure
 from tff_partial.core.vectors import Vector
 from tff_partial.processes import stateful
-from tff_partial.processes.stateful_rules import Client, Server, Update
+from tff_partial.processes.stateful_rules import (
+    DRIFT_NEEDS_SUM,
+    VARIATES_NEED_SGD,
+    Client,
+    Server,
+    Update,
+)
 from tff_partial.tiers import Tier
 
 
@@ -30,6 +37,8 @@ class DriftParams(stateful.StatefulParams):
     """
 
     alpha: float = 1e-2
+    NEEDS_SGD: ClassVar[str] = VARIATES_NEED_SGD
+    NEEDS_SUM: ClassVar[str] = DRIFT_NEEDS_SUM
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,7 +3,7 @@
 distributor: the server's weights to every client
 client work: the local loop on the client's part; its delta, and a weight for each variable
 aggregator:  the mean over contributors (aggregation.py)
-finalizer:   weights + server_learning_rate * mean, trainable and statistics alike
+finalizer:   the step of the server's optimiser (finalizers.py), by default weights + mean
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from collections.abc import Sequence
 from typing import Callable, ClassVar, Optional
 
 from tff_partial.core import aggregation, checks, tracing
-from tff_partial.core.lazy import tf, tff
+from tff_partial.core.lazy import tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Model, ModelSpec
-from tff_partial.core.types import Federated, FinalizerProcess, LearningProcess, Weights
+from tff_partial.core.server_optimizers import ServerOptimizer
+from tff_partial.core.types import FinalizerProcess, LearningProcess
 from tff_partial.layers import parts
-from tff_partial.processes import client_work, tiered
+from tff_partial.processes import client_work, finalizers, tiered
 from tff_partial.processes.client_work import ClientFn, train_part
 from tff_partial.tiers import NAMES, Tier, as_tiers
 
+SUM = ServerOptimizer()
 WEIGHTINGS = ("examples", "uniform")
 PartFn = Callable[[Model], parts.Part]
 
@@ -35,12 +37,14 @@ class TieredParams:
       local: How a client trains.
       tiers: The tiers, or how they are written; a record's `tier` is a position in it.
       weighting: Weight of a client in the mean: `uniform`, as in the papers, or `examples`.
+      server: What the server makes of the mean.
     """
 
     local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(steps=10))
     tiers_are_rates: ClassVar[bool] = False
     tiers: tuple[Tier, ...] = as_tiers(NAMES)
     weighting: str = "uniform"
+    server: ServerOptimizer = SUM
 
     def __post_init__(self) -> None:
         checks.finite_fields(self)
@@ -50,7 +54,7 @@ class TieredParams:
     @property
     def tier_names(self) -> tuple[str, ...]:
         """The names of the tiers, in results."""
-        return tuple(tier.name for tier in self.tiers)
+        return tuple(tier.label for tier in self.tiers)
 
 
 def build_tiered_process(
@@ -62,6 +66,7 @@ def build_tiered_process(
         params.local,
         [part_fn(tier) for tier in params.tiers],
         weighting=params.weighting,
+        server=params.server,
         tier_names=params.tier_names,
     )
 
@@ -72,7 +77,7 @@ def build_learning_process(
     part_fns: Sequence[PartFn] = (parts.everything,),
     pull: float = 0.0,
     weighting: str = "examples",
-    server_learning_rate: float = 1.0,
+    server: ServerOptimizer = SUM,
     aggregator: Optional[tff.aggregators.WeightedAggregationFactory] = None,
     tier_names: Sequence[str] = (),
 ) -> LearningProcess:
@@ -84,30 +89,28 @@ def build_learning_process(
       part_fns: Which part of the model a client trains, for each tier.
       pull: Weight of the penalty 1/2 |w - x|^2, x the server's model, on the trained part.
       weighting: Clients count by their `examples`, or are `uniform`.
-      server_learning_rate: Factor of the mean update.
+      server: What the server makes of the mean update.
       aggregator: A weighted TFF aggregation factory; the mean over contributors by default.
       tier_names: If given, the training accuracy of each tier is reported by its name.
 
     Raises:
-      ValueError: If `weighting` or `server_learning_rate` is not valid.
+      ValueError: If `weighting` is not valid.
     """
-    check_mean(weighting, server_learning_rate)
+    check_mean(weighting)
 
     def create_client_fns(tiers: Sequence[int]) -> list[ClientFn]:
         built = model.instantiate(local.precision, initial=False)
         parts_of_tiers = [part_fns[tier](built) for tier in tiers]
         return [train_part(built, part, local, pull, weighting) for part in parts_of_tiers]
 
-    return compose(
-        model, create_client_fns, len(part_fns), server_learning_rate, aggregator, tier_names
-    )
+    return compose(model, create_client_fns, len(part_fns), server, aggregator, tier_names)
 
 
 def compose(
     model: ModelSpec,
     create_client_fns: client_work.CreateClientFns,
     num_tiers: int,
-    server_learning_rate: float = 1.0,
+    server: ServerOptimizer = SUM,
     aggregator: Optional[tff.aggregators.WeightedAggregationFactory] = None,
     tier_names: Sequence[str] = (),
     finalizer: Optional[FinalizerProcess] = None,
@@ -125,11 +128,14 @@ def compose(
     )
     first = work(only=0)
     result = first.next.type_signature.result.result.member
-    factory = aggregator or aggregation.ContributorMean()
+    says_who = finalizer is None and server.name != "sgd"
+    factory = aggregator or aggregation.ContributorMean(says_who=says_who)
     initial_weights = build_initial_weights(model)
     broadcast = tff.learning.templates.build_broadcast_process(model.weights_type)
     mean = factory.create(result.update, result.update_weight)
-    finish = finalizer or _build_finalizer(model, server_learning_rate)
+    finish = finalizer or finalizers.build(
+        model, server, mean.next.type_signature.result.result.member
+    )
 
     def composed(clients: tff.learning.templates.ClientWorkProcess) -> LearningProcess:
         return tff.learning.templates.compose_learning_process(
@@ -149,35 +155,11 @@ def compose(
     )
 
 
-def check_mean(weighting: str, server_learning_rate: float = 1.0) -> None:
-    """Raise a ValueError if the weighting is unknown or the learning rate is not positive."""
+def check_mean(weighting: str) -> None:
+    """Raise a ValueError if the weighting is unknown."""
     checks.one_of("weighting", weighting, WEIGHTINGS)
-    if not 0 < server_learning_rate <= checks.LARGEST:
-        raise ValueError(
-            "server_learning_rate must be a positive float32. "
-            f"Received: server_learning_rate={server_learning_rate}"
-        )
 
 
 def build_initial_weights(model: ModelSpec) -> tff.Computation:
     """Return a TFF computation that returns the initial weights."""
     return tff.tensorflow.computation(lambda: model.instantiate().weights)
-
-
-def _build_finalizer(model: ModelSpec, server_learning_rate: float) -> FinalizerProcess:
-    """Return weights + server_learning_rate * update, statistics included, as a process."""
-    initialize = tff.federated_computation(lambda: tff.federated_value((), tff.SERVER))
-    at_server = tff.FederatedType(model.weights_type, tff.SERVER)
-
-    @tff.tensorflow.computation
-    def apply_update(weights: Weights, update: Weights) -> Weights:
-        return tf.nest.map_structure(
-            lambda w, d: w + server_learning_rate * d if w.dtype.is_floating else w, weights, update
-        )
-
-    @tff.federated_computation(initialize.type_signature.result, at_server, at_server)
-    def next_fn(state: Federated, weights: Federated, update: Federated) -> Federated:
-        new_weights = tff.federated_map(apply_update, (weights, update))
-        return tff.templates.MeasuredProcessOutput(state, new_weights, initialize())
-
-    return tff.learning.templates.FinalizerProcess(initialize, next_fn)

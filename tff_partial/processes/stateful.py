@@ -15,7 +15,7 @@ import dataclasses
 import functools
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, ClassVar, NamedTuple, Optional
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from tff_partial.core import aggregation, checks
 from tff_partial.core.lazy import tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.server_optimizers import ServerOptimizer
 from tff_partial.core.types import Computation, Federated, ServerState, Structure, Weights
 from tff_partial.core.vectors import Vector, unwrap, wrap
-from tff_partial.processes import client_work, learning
+from tff_partial.processes import client_work, finalizers, learning
 from tff_partial.processes.stateful_computations import build_client_update, build_server_update
 from tff_partial.processes.stateful_rules import Rules, State, Unselected, nobody
 
@@ -38,15 +39,23 @@ class StatefulParams:
       local: How a client trains.
       population: Number of all clients (N).
       weighting: Weight of a client in the mean: `uniform`, as in the papers, or `examples`.
+      server: What the server makes of the mean.
     """
 
     local: LocalTraining = dataclasses.field(default_factory=lambda: LocalTraining(epochs=1))
     population: Optional[int] = None
     weighting: str = "uniform"
+    server: ServerOptimizer = learning.SUM
+    NEEDS_SGD: ClassVar[str] = ""  # why clients must train with SGD, if they must
+    NEEDS_SUM: ClassVar[str] = ""  # why the server must add the mean, if it must
 
     def __post_init__(self) -> None:
         checks.finite_fields(self)
         learning.check_mean(self.weighting)
+        if self.NEEDS_SGD:
+            self.local.check_sgd(self.NEEDS_SGD)
+        if self.NEEDS_SUM:
+            self.server.check_sum(self.NEEDS_SUM)
 
     def check_population(self) -> int:
         """Return the number of clients, where an algorithm cannot do without."""
@@ -121,16 +130,19 @@ def build(
     rules: Rules,
     weighting: str = "uniform",
     aggregator: Optional[tff.aggregators.WeightedAggregationFactory] = None,
+    server: ServerOptimizer = learning.SUM,
 ) -> StatefulProcess:
     """Return the process of an algorithm.
 
     Clients count in the mean by their `examples`, or are `uniform`; `aggregator` is a weighted TFF
-    aggregation factory in place of the mean over contributors.
+    aggregation factory in place of the mean over contributors, and `server` what the server makes
+    of the mean.
 
     Raises:
       ValueError: If `weighting` is not valid.
     """
     learning.check_mean(weighting)
+    rules = finalizers.with_optimizer(rules, server)
     initial_client_state = _build_initial(model, rules.client_state)
     factory = aggregator or aggregation.ContributorMean()
     mean = factory.create(model.weights_type, tff.TensorType(np.float32))

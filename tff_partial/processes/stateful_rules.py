@@ -15,6 +15,10 @@ from tff_partial.core.types import Structure, Tensor
 from tff_partial.core.vectors import Vector
 
 State = Structure
+# Why algorithms whose clients keep variates refuse other local optimisers than SGD.
+VARIATES_NEED_SGD = "whose displacement over its steps and rate is the mean gradient of a variate"
+# Why algorithms whose server keeps a drift refuse other server optimisers.
+DRIFT_NEEDS_SUM = "to which the sum of past displacements is added"
 # (The selected clients, those of the next round, all) -> who else trains.
 Unselected = Callable[[Sequence[int], Sequence[int], Sequence[int]], Sequence[int]]
 

@@ -12,8 +12,10 @@ import pathlib
 import re
 import types
 
+from tff_partial.core import checks
 from tff_partial.recipes import schema
 from tff_partial.recipes.schema import Recipe, Row
+from tff_partial.results.checks import Json, fail
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "recipes"
 PAPERS = ("embracing", "partial_averaging", "fedumf", "feddse", "fedpmt")
@@ -47,8 +49,16 @@ def load(name: str) -> Recipe:
     if not (is_path or re.fullmatch(r"\w+/[\w.-]+", name)) or not os.path.isfile(path):
         raise ValueError(
             f"recipe must be one of {', '.join(names())} or a file. Received: recipe={name!r}"
+            f"{checks.did_you_mean(name, names())}"
         )
     return _read(path, os.stat(path).st_mtime_ns)
+
+
+def beside(name: str, other: str) -> str:
+    """Return what `load` takes for another recipe in the folder of this one."""
+    if not name.endswith(".toml"):
+        return other
+    return str(pathlib.Path(name).resolve().parent / f"{other.rpartition('/')[2]}.toml")
 
 
 @functools.lru_cache(maxsize=256)
@@ -59,7 +69,21 @@ def _read(path: pathlib.Path, unused_time: int) -> Recipe:
         data = toml.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:  # ValueError: of TOML and UTF-8
         raise ValueError(f"{path.name} must be TOML. Received: {error}") from None
-    return schema.parse(f"{path.parent.name}/{path.stem}", data)
+    name = f"{path.parent.name}/{path.stem}"
+    return _drawing(name, data, path) if "of" in data else schema.parse(name, data)
+
+
+def _drawing(name: str, data: Json, path: pathlib.Path) -> Recipe:
+    """Return the recipe of a figure, whose runs are those of a table in the same folder."""
+    from tff_partial.recipes import drawings  # which selects rows
+
+    base = path.parent / f"{data['of']}.toml"
+    if not re.fullmatch(r"[\w.-]+", str(data["of"])) or base == path or not os.path.isfile(base):
+        fail(f"{path.name}, of", f"be a recipe in {path.parent.name}", data["of"])
+    table = _read(base, os.stat(base).st_mtime_ns)
+    if table.of:
+        fail(f"{path.name}, of", "be a recipe with runs of its own", data["of"])
+    return drawings.parse(name, data, table)
 
 
 def _toml() -> types.ModuleType:
@@ -88,7 +112,10 @@ def select(recipe: Recipe, only: str) -> tuple[Row, ...]:
     for word in words:
         ids = {row.id for row in recipe.rows if f"-{word}-" in f"-{row.id}-"}
         if not ids:
-            known = ", ".join(row.id for row in recipe.rows)
-            raise ValueError(f"only must name rows of {known}. Received: only={word}")
+            known = [row.id for row in recipe.rows]
+            meant = checks.did_you_mean(word, known)
+            raise ValueError(
+                f"only must name rows of {', '.join(known)}. Received: only={word}{meant}"
+            )
         chosen |= ids
     return tuple(row for row in recipe.rows if not words or row.id in chosen)

@@ -1,4 +1,4 @@
-"""recipe.json: what the results of a recipe are; the report and a later start read it."""
+"""recipe.json or sweep.json: what the results are; the report and a later start read it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Optional
 from tff_partial.recipes import differences
 from tff_partial.recipes import scale as recipe_scale
 from tff_partial.recipes.schema import Recipe, Row
-from tff_partial.results import checks, text_files
+from tff_partial.results import checks, schema, text_files
 from tff_partial.results.schema import RecipeResults, RecipeRow
 
 if TYPE_CHECKING:
     from tff_partial.recipes.plan import Options, PlannedRow
 
-NAME = "recipe.json"
+NAME = schema.RECIPE_FILE
 
 
 def create(
@@ -97,7 +97,7 @@ def merged(path: pathlib.Path, document: RecipeResults, recipe: Recipe) -> Recip
 
 
 def write(folder: pathlib.Path, document: RecipeResults) -> None:
-    """Write recipe.json, complete or not at all.
+    """Write recipe.json or sweep.json, complete or not at all.
 
     Raises:
       ResultsError: If the folder cannot be written.
@@ -109,7 +109,7 @@ def write(folder: pathlib.Path, document: RecipeResults) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         content = dataclasses.asdict(document, dict_factory=fields)
-        text_files.write_json(str(folder / NAME), content)
+        text_files.write_json(str(folder / document.file), content)
     except OSError as error:
         raise text_files.ResultsError(
             f"output_dir must be a folder that can be written. Received: {error}"

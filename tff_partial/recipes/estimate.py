@@ -23,7 +23,7 @@ from tff_partial.core import local_training
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import ModelSpec
 from tff_partial.costs import rounds
-from tff_partial.experiments import components, config
+from tff_partial.experiments import components, config, own
 from tff_partial.experiments.bundled import tasks
 from tff_partial.layers import parts
 from tff_partial.recipes import outcome
@@ -36,7 +36,6 @@ Timed = dict[tuple[object, ...], tuple[ModelSpec, float]]
 
 def table(plan: recipe_plan.Plan) -> str:
     """Return a line for each run, with its minutes."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     runtime.configure("in_process")
     lines = [("run", "algorithm", "rounds", "clients", "data", "minutes")]
     total = 0.0
@@ -96,7 +95,7 @@ def expected_data(
     task, settings = experiment.task, experiment.settings
     shape, (train, tests), writers = task.input_shape, task.examples, task.writers
     if is_embedded:
-        shape, (train, tests), writers = _embedded(task.name)
+        shape, (train, tests), writers = _embedded(experiment.task_name)
     size = _client_size(settings, train, writers)
     nothing = np.zeros([0, *shape], task.x_dtype), np.zeros([0], np.int32)
     data = tasks.FederatedData(
@@ -114,7 +113,7 @@ def expected_data(
 @functools.cache
 def _embedded(name: str) -> tuple[tuple[int, ...], tuple[int, int], int]:
     """Return the shape of an input and the numbers of training and test examples and writers."""
-    load = tasks.TASKS[name].load_embedded
+    load = own.task_of(name)[0].load_embedded
     if load is None:
         raise ValueError(f"task must have embedded data. Received: task={name!r}")
     arrays = load(0)

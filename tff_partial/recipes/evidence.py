@@ -112,7 +112,6 @@ def _run(recipe: Recipe, row: str) -> recipe_plan.Run:
 
 def estimated() -> Minutes:
     """Return the estimate of `--dry_run` for all seeds; a model is timed once."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     runtime.configure("in_process")
     timed: estimate.Timed = {}
     return lambda run: SEEDS * estimate.seconds(run, timed) / 60

@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Optional
 
+from tff_partial.core import checks as core_checks
 from tff_partial.core.fields import Value
 from tff_partial.experiments import bundled, config, flags
 from tff_partial.experiments.bundled import tasks
@@ -22,6 +23,7 @@ from tff_partial.recipes import document as recipe_document
 from tff_partial.recipes import scale as recipe_scale
 from tff_partial.recipes.schema import Recipe, Row
 from tff_partial.results.schema import RecipeResults
+from tff_partial.similarity import neurons
 from tff_partial.similarity.schemes import FIGURES
 
 FOLDER = "results/recipes"
@@ -93,6 +95,11 @@ class Run:
         return self.experiment.settings.rounds
 
     @property
+    def result(self) -> str:
+        """The file that an analysis writes last; empty for other runs."""
+        return checks.RESULTS.get(self.arguments[1], "")
+
+    @property
     def schemes(self) -> tuple[str, ...]:
         """What a figure compares: each trains all rounds, in a folder of its own."""
         return () if self.figure is None else FIGURES[self.figure]
@@ -152,6 +159,8 @@ def create(options: Options) -> Plan:
     checks.check_recipe(recipe)
     checks.check_given(recipe, options.given)
     rows = catalog.select(recipe, options.only)
+    if recipe.of:  # a figure that is drawn from the runs of a table
+        recipe = catalog.load(catalog.beside(options.recipe, recipe.of))
     is_exact = recipe.kind == "exact"
     if options.reduced and not all(row.reduced for row in rows):
         raise ValueError(f"reduced must be of a recipe that has it. Received: {recipe.name}")
@@ -167,7 +176,7 @@ def create(options: Options) -> Plan:
         )
     figure = checks.ANALYSES.get(recipe.source) if recipe.kind == "analysis" else None
     runs = [
-        _run(row, seed, folder, figure)
+        run_of(row, seed, folder, figure)
         for seed in range(first, first + options.seeds)
         for row in planned
     ]
@@ -193,8 +202,9 @@ def _plan_row(recipe: Recipe, row: Row, options: Options) -> PlannedRow:
     if not is_embedded and task is paper.task:
         settings |= {"preset": "paper", "paper": row.settings["paper"]}
         base = task.papers[row.settings["paper"]]
-    if recipe.kind == "analysis":  # whose own presets have other numbers of them
-        settings |= {"clients": scaled.clients, "rounds": scaled.rounds}
+    if recipe.kind == "analysis":  # its own presets have others of these
+        own = ("clients", "rounds") if checks.ANALYSES[recipe.source] else neurons.CHOSEN
+        settings |= {name: getattr(scaled, name) for name in own}
     settings |= _differences(scaled, base) | _others(row.settings, paper.algo)
     settings |= _others(changes, paper.algo)
     experiment = config.create(is_real=not is_embedded, **settings)
@@ -257,16 +267,14 @@ def _others(settings: Mapping[str, Any], algo: str) -> Settings:
 
 
 def _task(name: str) -> tasks.Task:
-    if name not in tasks.TASKS:
-        raise ValueError(f"task must be one of {sorted(tasks.TASKS)}. Received: task={name!r}")
+    core_checks.one_of("task", name, sorted(tasks.TASKS))
     return tasks.TASKS[name]
 
 
 def _is_embedded(task: tasks.Task, options: Options) -> bool:
     """Return whether a task's data will be embedded, which the paper's scale does not take."""
     data = options.given.get("data", "auto")
-    if data not in tasks.DATA_KINDS:
-        raise ValueError(f"data must be one of {tasks.DATA_KINDS}. Received: data={data!r}")
+    core_checks.one_of("data", data, tasks.DATA_KINDS)
     if task.generate is not None or data == "tfds":
         return False
     if data == "auto" and task.is_prepared and task.is_prepared(options.given.get("data_dir")):
@@ -281,7 +289,10 @@ def _is_embedded(task: tasks.Task, options: Options) -> bool:
     return True
 
 
-def _run(planned: PlannedRow, seed: int, folder: pathlib.Path, figure: Optional[int]) -> Run:
+def run_of(
+    planned: PlannedRow, seed: int, folder: pathlib.Path, figure: Optional[int] = None
+) -> Run:
+    """Return the run of a row with a seed, below the folder of all."""
     row = planned.row
     place = folder / row.id / f"seed-{seed}"
     arguments = [*planned.program, *texts({**planned.settings, "seed": seed, "output_dir": place})]

@@ -1,4 +1,4 @@
-"""Runs a recipe: every run is a process of its own, so that runs are parallel and can be killed.
+"""Runs a recipe or a sweep, every run as a process of its own: in parallel, and it can be killed.
 
 A run that is finished is skipped, one that was stopped resumes from its checkpoint, one that
 another process is still working on is waited for: a run holds a lock on its log as long as it
@@ -46,14 +46,24 @@ def main(options: recipe_plan.Options, jobs: int = 1, dry_run: bool = False) -> 
     if dry_run:
         print(estimate.table(plan))
         return 0
-    _fetch_data(plan, options)
+    outcome = execute(plan, jobs, options.given.get("data_dir"))
+    is_analysis = plan.recipe.kind == "analysis"
+    print((recipe_results.similarities if is_analysis else recipe_results.table)(plan))
+    return explain(plan, outcome)
+
+
+def execute(plan: recipe_plan.Plan, jobs: int, data_dir: Optional[str]) -> Outcome:
+    """Run what is not finished; the folder's document is written first."""
+    _fetch_data(plan, data_dir)
     document.write(plan.folder, plan.document)
     say(f"{plan.recipe.name}: {len(plan.runs)} runs; results in {plan.folder}")
     if recipe_results.embedded(plan):
         say(recipe_results.embedded(plan))
-    outcome = run_all(plan.runs, jobs)
-    is_analysis = plan.recipe.kind == "analysis"
-    print((recipe_results.similarities if is_analysis else recipe_results.table)(plan))
+    return run_all(plan.runs, jobs)
+
+
+def explain(plan: recipe_plan.Plan, outcome: Outcome, again: str = "the same flags") -> int:
+    """Say which runs failed and whether all were stopped; return the exit code."""
     diverged = {run.name: recipe_results.diverged_at(run) for run in plan.runs}
     diverged = {name: round_num for name, round_num in diverged.items() if round_num}
     for name, reason in outcome.failed:
@@ -62,14 +72,13 @@ def main(options: recipe_plan.Options, jobs: int = 1, dry_run: bool = False) -> 
     for name, round_num in diverged.items():
         say(f"diverged: {name}: in round {round_num}; it is not run again")
     if outcome.signal:
-        say("stopped; start again with the same flags to resume")
+        say(f"stopped; start again with {again} to resume")
         return 128 + outcome.signal
     return 1 if outcome.failed or diverged else 0
 
 
-def _fetch_data(plan: recipe_plan.Plan, options: recipe_plan.Options) -> None:
+def _fetch_data(plan: recipe_plan.Plan, folder: Optional[str]) -> None:
     """Download once what several runs would download at the same time."""
-    folder = options.given.get("data_dir")
     wanted = {run.experiment.task.name: run for run in plan.runs if not run.is_embedded}
     for run in wanted.values():
         task = run.experiment.task

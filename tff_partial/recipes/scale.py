@@ -55,7 +55,7 @@ def scaled(
     rounds = given.get("rounds") or max(1, round(paper.rounds * scale))
     changes: dict[str, Any] = {"clients": clients, "rounds": rounds}
     if paper.tiers and clients != paper.clients:
-        changes["tiers"] = tiers.scale(tiers.parse(paper.tiers), clients)
+        changes["tiers"] = tiers.scale(tiers.parse(paper.tiers, clients=paper.clients), clients)
     if is_embedded:
         changes["partition"] = _for_few_examples(paper.partition)
     if rounds != paper.rounds:

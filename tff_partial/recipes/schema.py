@@ -66,6 +66,8 @@ class Recipe:
       source: See `kind`.
       claims: What the paper says about the rows.
       measured: What the baseline reached with the reduced settings, and how long it took.
+      of: The recipe whose runs these are, for a figure that is drawn from a table's (`drawings`).
+      quantities: What is drawn of them: columns of metrics.csv, the first to begin with.
     """
 
     name: str
@@ -78,6 +80,8 @@ class Recipe:
     source: str = ""
     claims: tuple[claim_rules.Claim, ...] = ()
     measured: str = ""
+    of: str = ""
+    quantities: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

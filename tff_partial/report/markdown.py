@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tff_partial.report import commands, ledger, tables
+from tff_partial.report import commands, ledger, sweeps, tables
 from tff_partial.report.cells import Line, Table
 from tff_partial.report.ledger import Finding
 from tff_partial.report.recipes import Section
@@ -31,7 +31,10 @@ def render(
       findings: The ledger of claims.
     """
     head = ["# Results", INTRODUCTION, _ledger(findings), introduction]
-    parts = [part(each, ledger.verdict_of(findings, each.results.recipe)) for each in sections]
+    parts = [
+        part(each, sweeps.verdict(each) or ledger.verdict_of(findings, each.results.recipe))
+        for each in sections
+    ]
     return "\n\n".join([*filter(None, head), *parts]) + "\n"
 
 

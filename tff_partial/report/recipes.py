@@ -1,4 +1,4 @@
-"""Sections of a report: a recipe (a table of a paper), or single runs that can be compared."""
+"""Sections of a report: a recipe (a table of a paper), a sweep, or runs that can be compared."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from typing import Optional
 from tff_partial.report import commands, runs
 from tff_partial.report.runs import ReportError, Row, Run
 from tff_partial.results import checks
-from tff_partial.results.schema import KINDS, NO_RECIPE, RecipeResults, RecipeRow
-
-RECIPE = "recipe.json"
+from tff_partial.results.schema import (
+    KINDS,
+    NO_RECIPE,
+    RECIPE_FILE,
+    SWEEP_FILE,
+    RecipeResults,
+    RecipeRow,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +28,7 @@ class Section:
     Attributes:
       title: Its heading.
       rows: The rows of its tables.
-      results: recipe.json; `NO_RECIPE` for single runs.
+      results: recipe.json or sweep.json; `NO_RECIPE` for single runs.
       remarks: Paragraphs below the tables.
     """
 
@@ -113,19 +118,21 @@ class Section:
 
 
 def read(root: str, folder: str) -> Section:
-    """Read a recipe.
+    """Read a recipe or a sweep.
 
     Args:
       root: The results folder.
-      folder: The folder of its recipe.json.
+      folder: The folder of its recipe.json or sweep.json.
 
     Raises:
-      ReportError: If recipe.json or a file of its runs is not in the format.
+      ReportError: If this file or a file of its runs is not in the format.
     """
-    path = os.path.join(folder, RECIPE)
+    is_sweep = SWEEP_FILE in os.listdir(folder)
+    name = SWEEP_FILE if is_sweep else RECIPE_FILE
+    path = os.path.join(folder, name)
     content = runs.read_json(path)
     try:
-        results = checks.parse(RecipeResults, RECIPE, content)
+        results = checks.parse(RecipeResults, name, content)
     except ValueError as error:
         raise ReportError(f"{error} in {path}") from error
     rows = tuple(_row(root, folder, row, results) for row in results.rows)
@@ -147,6 +154,8 @@ def _row(root: str, folder: str, row: RecipeRow, results: RecipeResults) -> Row:
 
 def _checked(run: Run, row: RecipeRow, results: RecipeResults) -> Run:
     """Return the run without a target that nobody asked for, its data marked if they stand in."""
+    if not results.recipe:  # a sweep
+        return run
     is_papers = run.settings.get("preset") == "paper"
     # The paper's preset is used only with the paper's task.
     stands_in = row.stands_in or ("task" in results.given and not is_papers)

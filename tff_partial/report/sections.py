@@ -1,4 +1,4 @@
-"""Finds what a report shows: recipes, and single runs grouped so that their curves compare."""
+"""Finds what a report shows: recipes, sweeps, and single runs, grouped so that curves compare."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Optional
 from tff_partial.report import commands, recipes, runs
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import ReportError, Row, Run
-from tff_partial.results.schema import Fields, Published
+from tff_partial.results.schema import RECIPE_FILE, SWEEP_FILE, Fields, Published
 
 # Settings that decide nothing about the training that other settings do not.
 _NOT_VARIED = ("seed", "source", "preset", "task", "data", "model", "algo")
 
 
 def find(roots: Sequence[str]) -> list[Section]:
-    """Return the sections of some results folders: recipes by name and scale, then single runs.
+    """Return the sections of some results folders: recipes, sweeps, then single runs.
 
     Damaged files are left out with a warning.
 
@@ -62,8 +62,9 @@ def _single(root: str, folder: str) -> Run:
     return run
 
 
-def _order(section: Section) -> tuple[str, float, str]:
-    return section.results.recipe, -(section.scale or 0.0), str(section.given)
+def _order(section: Section) -> tuple[bool, str, float, str]:
+    recipe = section.results.recipe
+    return not recipe, recipe, -(section.scale or 0.0), section.title + str(section.given)
 
 
 def _told_apart(sections: Sequence[Section]) -> list[Section]:
@@ -71,7 +72,12 @@ def _told_apart(sections: Sequence[Section]) -> list[Section]:
     titled = []
     for section in sections:
         recipe = section.results.recipe
-        differs = _differences(section, [o for o in sections if o.results.recipe == recipe])
+        same = [
+            other
+            for other in sections
+            if other.results.recipe == recipe and (recipe or other.title == section.title)
+        ]
+        differs = _differences(section, same)
         title = f"{section.title} ({differs})" if differs else section.title
         titled.append(dataclasses.replace(section, title=title))
     return titled
@@ -88,11 +94,11 @@ def _differences(section: Section, same: Sequence[Section]) -> str:
 
 
 def _walk(root: str) -> list[tuple[str, bool]]:
-    """Return folders of recipes (True) and of runs; what is below one of them belongs to it."""
+    """Return folders of recipes or sweeps (True) and of runs; what is below one belongs to it."""
     folders = []
     for folder, inner, names in os.walk(root):
         inner.sort()
-        is_recipe = recipes.RECIPE in names
+        is_recipe = RECIPE_FILE in names or SWEEP_FILE in names
         if is_recipe or {"config.json", "metrics.csv"} <= {*names}:
             folders.append((folder, is_recipe))
             inner.clear()

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Optional
 
 from tff_partial import tiers
-from tff_partial.report import cells, comparison
+from tff_partial.report import cells, comparison, sweeps
 from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row
-from tff_partial.results import metrics
+from tff_partial.results import metrics, neurons
 from tff_partial.results.schema import Fields
 
 MEGABYTE = 1e-6
@@ -25,6 +25,8 @@ def of_section(section: Section) -> list[Table]:
     tables = [comparison.compared(section)] if section.results.recipe else []
     if any(run.similarity for run in runs):
         tables.append(similarity(section))
+    if any(run.activations for run in runs):
+        tables.append(activations(section))
     if any(run.rows for run in runs):
         tables.append(costs(section))
         if any(run.settings.get("tiers") or run.settings.get("capacities") for run in runs):
@@ -37,6 +39,22 @@ def similarity(section: Section) -> Table:
     heads = ("row", "scheme", "block", *_SIMILARITIES.values(), "local steps")
     lines = [line for row in section.rows for line in _similarity_lines(row)]
     caption = "Similarity (SVCCA) of clients' models at the end, over all pairs of clients"
+    return Table(caption, heads, tuple(lines))
+
+
+def activations(section: Section) -> Table:
+    """Return how many of their most active neurons clients have in common, layer by layer."""
+    heads = ("row", "layer", "neurons", "least in common, %", "mean, %", "most, %", "seeds")
+    lines = []
+    for row in section.rows:
+        seeds = [neurons.table(run.activations)[1:] for run in row.finished if run.activations]
+        for same in zip(*seeds):  # the lines of a layer, one for each seed
+            name, size, *_ = same[0]
+            figures = [metrics.spread(float(line[i]) for line in same) for i in (2, 3, 4)]
+            texts = [cells.with_spread(figure, cells.one_decimal) for figure in figures]
+            line = tuple(map(Cell, (name, size, *texts, str(len(same)))))
+            lines.append(Line(row.label, line, row.is_real))
+    caption = "Most active third of each layer that two clients have in common; by chance 33 %"
     return Table(caption, heads, tuple(lines))
 
 
@@ -63,12 +81,17 @@ def _similarity_lines(row: Row) -> list[Line]:
 
 def costs(section: Section) -> Table:
     """Return the accuracies and, if there is a target, what it took to reach it."""
-    is_recipe = bool(section.results.recipe)
+    is_recipe, best = bool(section.results.recipe), sweeps.best(section)
     names = [] if is_recipe else cells.varied(section)
     runs = [run for row in section.rows for run in row.runs]
     has_target = any(run.target for run in runs)
     has_late = any("clients_late" in run.rows[0] for run in runs if run.rows)
-    heads = ["row", *names, "final accuracy, %", "best accuracy, %"]
+    heads = [
+        "setting" if sweeps.is_sweep(section) else "row",
+        *names,
+        "final accuracy, %",
+        "best accuracy, %",
+    ]
     if has_target:
         heads += ["target, %", "rounds to target", "simulated s to target", "MB to target"]
     heads += [*(["late clients a round"] if has_late else []), "rounds", "seeds"]
@@ -77,7 +100,9 @@ def costs(section: Section) -> Table:
         line = cells.varied_cells(row, names)
         for name in ("final_test_accuracy", "best_test_accuracy"):
             spread = row.spread_of(name)
-            line.append(Cell(cells.with_spread(spread, cells.percent, cells.PERCENT)))
+            is_best = row is best and name == section.results.metric.name
+            shown = cells.with_spread(spread, cells.percent, cells.PERCENT)
+            line.append(Cell(shown, "better" if is_best else ""))
         line += _to_target(row) if has_target else []
         line += [Cell(_mean_column(row, "clients_late"))] if has_late else []
         head = row.label if is_recipe else row.short or row.label
@@ -122,26 +147,27 @@ def _tier_lines(row: Row) -> list[Line]:
     spread = row.spread_of("average_capacity")
     capacity = cells.NONE if spread is None else cells.significant(spread.mean)
     lines = []
-    for name, count in _tiers(row.counted[0].settings).items():
-        clients = _mean_column(row, f"clients_{name}")
-        accuracy = row.spread_of(f"train_accuracy_{name}")
+    for tier, count in _tiers(row.counted[0].settings).items():
+        clients = _mean_column(row, f"clients_{tier.label}")
+        accuracy = row.spread_of(f"train_accuracy_{tier.label}")
         shown = cells.with_spread(accuracy, cells.percent, cells.PERCENT)
-        line = tuple(map(Cell, (capacity, name, count, clients, shown)))
+        line = tuple(map(Cell, (capacity, tier.name, count, clients, shown)))
         lines.append(Line(row.label, line, row.is_real))
     return lines
 
 
-def _tiers(settings: Fields) -> dict[str, str]:
+def _tiers(settings: Fields) -> dict[tiers.Tier, str]:
     """Return tier -> its clients; if capacities are drawn, rate -> how often."""
     if settings.get("capacities"):
         shares = tiers.parse_drawn(settings["capacities"])
         return {
-            tier.name: f"{cells.PERCENT * share:.3g} % of draws"
+            tier: f"{cells.PERCENT * share:.3g} % of draws"
             for tier, share in shares.items()
             if share >= _RARE
         }
     text = settings.get("tiers") or f"strong:{settings.get('clients', 1)}"
-    return {tier.name: str(tier.count) for tier in tiers.parse(text)}
+    parsed = tiers.parse(text, clients=settings.get("clients"))
+    return {tier: str(tier.count) for tier in parsed}
 
 
 def _mean_column(row: Row, column: str) -> str:

@@ -19,6 +19,9 @@ from tff_partial.results.schema import OLD_SETTINGS, Config, Fields
 from tff_partial.results.text_files import ResultsError, read_json, write_json
 from tff_partial.system import files, folder_lock
 
+# What may differ when a run resumes, as it changes no round that is done: more rounds, and what is
+# evaluated when. The schedule of the learning rate is one of rounds, whatever their number.
+MAY_CHANGE = ("rounds", "eval_every", "eval_examples", "target_accuracy")
 VERSIONED = ("tensorflow-federated", "tensorflow", "keras", "numpy", "jax", "jaxlib")
 CONFIG = "config.json"
 # What is left of a run that was killed before its config.json was written.
@@ -27,6 +30,8 @@ _BEGINNINGS = {folder_lock.NAME, CONFIG + files.TEMPORARY}
 
 def prepare_folder(path: str, settings: Fields, execution: Fields) -> folder_lock.FolderLock:
     """Create the folder and its config.json, or check that it belongs to the same run.
+
+    The same run may be given more rounds, and other settings of `MAY_CHANGE`.
 
     Returns:
       The lock on the folder, to be closed when the run ends.
@@ -87,11 +92,17 @@ def _read_settings(path: str) -> Optional[Fields]:
 
 def _differences(old: Fields, new: Fields) -> list[str]:
     old, new = ({**OLD_SETTINGS, **json.loads(json.dumps(each))} for each in (old, new))
+    differing = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
     return [
         f"{name}={old.get(name)!r} there, {new.get(name)!r} now"
-        for name in sorted({*old, *new})
-        if old.get(name) != new.get(name)
+        for name in differing
+        if name not in MAY_CHANGE or (name == "rounds" and _is_shorter(old, new))
     ]
+
+
+def _is_shorter(old: Fields, new: Fields) -> bool:
+    before, now = old.get("rounds"), new.get("rounds")
+    return not (isinstance(before, int) and isinstance(now, int) and before <= now)
 
 
 def versions() -> dict[str, str]:

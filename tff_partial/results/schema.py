@@ -1,4 +1,4 @@
-"""What a results folder holds: config.json, summary.json, metrics.csv and recipe.json.
+"""What a results folder holds: config.json, summary.json, metrics.csv, recipe.json, sweep.json.
 
 Runs and recipes write these files, the report reads them. A reader ignores keys that it does not
 know, so that folders of older and newer versions stay readable.
@@ -28,7 +28,18 @@ OLD_SETTINGS = {
     "weight_decay_on": "kernels",
     "precision": "float32",
     "record_precision": "float32",
+    "local_optimizer": "sgd",
+    "local_beta_1": 0.9,
+    "local_beta_2": 0.999,
+    "local_epsilon": 1e-7,
+    "server_optimizer": "sgd",
+    "server_learning_rate": None,
+    "server_beta_1": 0.9,
+    "server_beta_2": 0.99,
+    "server_tau": 1e-3,
+    "sampler": "",
 }
+RECIPE_FILE, SWEEP_FILE = "recipe.json", "sweep.json"
 TO_TARGET = "_to_target"  # the end of the names of metrics that count up to a target accuracy
 
 
@@ -56,6 +67,7 @@ class KnownSettings:
     algo: str
     data: str
     tiers: str = ""
+    clients: Optional[int] = None
     rounds: int = 0
     seed: int = 0
     preset: Optional[str] = None
@@ -134,14 +146,14 @@ class RecipeRow:
 
 @dataclasses.dataclass(frozen=True)
 class RecipeResults:
-    """recipe.json: what the runs of a recipe are, beside the folders of its rows.
+    """recipe.json or sweep.json: what runs there are, beside the folders of their rows.
 
     Attributes:
-      recipe: Its name, such as `embracing/table3`; empty if it is none.
+      recipe: Its name, such as `embracing/table3`; empty for a sweep and for single runs.
       title: What the table shows.
       paper: The citation.
       kind: A key of `KINDS`.
-      metric: What is compared with the paper.
+      metric: What is compared with the paper, or what the best setting is chosen by.
       rows: The rows that were run, in the paper's order.
       scale: The share of the paper's setting; 1 is the paper.
       scale_rule: How it was reduced.
@@ -171,6 +183,11 @@ class RecipeResults:
             fail("kind", f"be one of {', '.join(KINDS)}", self.kind)
         if self.recipe and any(part in ("", ".", "..") for part in self.recipe.split("/")):
             fail("recipe", "be a name such as paper/table1", self.recipe)
+
+    @property
+    def file(self) -> str:
+        """The name of the file that holds it."""
+        return RECIPE_FILE if self.recipe else SWEEP_FILE
 
 
 NO_RECIPE = RecipeResults("", "", "", "runs", Metric("", ""), ())

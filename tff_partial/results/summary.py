@@ -64,10 +64,10 @@ def _tiers(settings: Fields, rows: Sequence[MetricsRow]) -> dict[str, Json]:
 
 
 def tier_names(settings: Fields) -> list[str]:
-    """Return the names of a run's tiers, or the rates that its clients draw."""
+    """Return what columns call a run's tiers, or the rates that its clients draw."""
     if settings.get("capacities"):
-        return [tier.name for tier in tiers.parse_drawn(settings["capacities"])]
-    return [tier.name for tier in tiers.parse(settings["tiers"])] if settings.get("tiers") else []
+        return [tier.label for tier in tiers.parse_drawn(settings["capacities"])]
+    return [tier.label for tier in tiers.parse(settings["tiers"])] if settings.get("tiers") else []
 
 
 def diverged_at(summary: Fields) -> Optional[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Optional, Protocol
+from typing import TYPE_CHECKING, Optional, Protocol, runtime_checkable
 
 from tff_partial.core import lazy
 from tff_partial.core.lazy import tff
@@ -25,6 +25,13 @@ class Context(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class HasStatus(Protocol):
+    """A context that can say which of its workers answer."""
+
+    def status(self) -> str: ...
+
+
 class SpreadContext(Context, Protocol):
     """A context whose clients run in other processes, perhaps on other hosts."""
 
@@ -42,6 +49,7 @@ def check(
     name: str,
     workers: Sequence[str] = (),
     client_parallelism: Optional[int] = None,
+    devices: Sequence[str] = (),
     ray: Optional[RayOptions] = None,
 ) -> None:
     """Raise a ValueError if the name is unknown or an option does not belong to it."""
@@ -61,6 +69,11 @@ def check(
             "client_parallelism must be positive and given with runtime='in_process' only. "
             f"Received: runtime={name!r}, client_parallelism={client_parallelism}"
         )
+    if devices and name != "in_process":
+        raise ValueError(
+            "devices must be given with runtime='in_process' only. "
+            f"Received: runtime={name!r}, devices={list(devices)}"
+        )
     if name == "ray":
         from tff_partial.runtime.ray import options
 
@@ -72,13 +85,17 @@ def check(
         )
 
 
-def configure(name: str) -> None:
-    """Set what TensorFlow accepts only before its first operation; call it before loading data."""
+def configure(name: str, devices: Sequence[str] = ()) -> None:
+    """Set what TensorFlow accepts only before its first operation; call it before loading data.
+
+    Raises:
+      ValueError: If there is no such device.
+    """
     lazy.load()
     if name in ("in_process", "ray"):
         from tff_partial.runtime.in_process import context
 
-        context.configure_threads()
+        context.configure(["CPU:0"] if name == "ray" else devices)
 
     # TFF's own default context reports an error when Python ends before it was replaced.
     if _is_unset():
@@ -110,6 +127,7 @@ def create(
     name: str = "in_process",
     workers: Sequence[str] = (),
     client_parallelism: Optional[int] = None,
+    devices: Sequence[str] = (),
     ray: Optional[RayOptions] = None,
 ) -> Context:
     """Return a context of a runtime.
@@ -118,19 +136,21 @@ def create(
       name: One of NAMES.
       workers: For `remote`: addresses, host:port each.
       client_parallelism: For `in_process`: the number of clients that train at the same time. By
-        default the number of cores, or one on a GPU.
+        default one on each device, or on the CPU alone the number of cores.
+      devices: For `in_process`: the devices on which clients train, such as `GPU:0`. By default all
+        GPUs, or the CPU if there is none.
       ray: For `ray`: how Ray is used.
 
     Raises:
       ValueError: If the name is unknown or an option does not belong to it.
       WorkersLostError: If there is nobody who could train.
     """
-    check(name, workers, client_parallelism, ray)
+    check(name, workers, client_parallelism, devices, ray)
     lazy.load()
     if name == "in_process":
         from tff_partial.runtime.in_process import context
 
-        return context.InProcessContext(client_parallelism)
+        return context.InProcessContext(client_parallelism, devices)
     if name == "ray":
         from tff_partial.runtime.ray import context as ray_context
 
@@ -148,9 +168,10 @@ def set_default(
     name: str = "in_process",
     workers: Sequence[str] = (),
     client_parallelism: Optional[int] = None,
+    devices: Sequence[str] = (),
     ray: Optional[RayOptions] = None,
 ) -> Context:
     """Make all TFF computations run on a runtime from now on; return its context."""
-    context = create(name, workers, client_parallelism, ray)
+    context = create(name, workers, client_parallelism, devices, ray)
     tff.framework.set_default_context(context)
     return context

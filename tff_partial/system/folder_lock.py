@@ -6,7 +6,6 @@ that ends. The file stays and names the process that holds the lock or held it l
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -15,6 +14,8 @@ import sys
 import time
 
 NAME = "run.lock"
+_WAITS = (0.0, 0.02, 0.1)  # `is_held` holds a lock for a moment
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
 class FolderInUseError(ValueError):
@@ -38,18 +39,23 @@ class FolderLock:
             raise
 
     def _lock(self, folder: str, name: str) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FolderInUseError(
-                f"{name} must be used by one run at a time. "
-                f"Received: {folder}, in use by {self._holder()}"
-            ) from None
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-                raise
-            # Some network file systems have no locks; runs are not refused for that.
-            print(f"warning: {folder} cannot be locked: {error}", file=sys.stderr)
+        for wait in _WAITS:
+            time.sleep(wait)
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+                # Some network file systems have no locks; runs are not refused for that.
+                print(f"warning: {folder} cannot be locked: {error}", file=sys.stderr)
+                return
+        raise FolderInUseError(
+            f"{name} must be used by one run at a time. "
+            f"Received: {folder}, in use by {self._holder()}"
+        )
 
     def _holder(self) -> str:
         self._file.seek(0)
@@ -73,9 +79,15 @@ class FolderLock:
 
 def is_held(folder: str) -> bool:
     """Return whether a running process holds the lock of a folder."""
-    with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, NAME)) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+    try:
+        with open(os.path.join(folder, NAME)) as file:
+            # Shared: others may look at the same time.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
     return False

@@ -53,7 +53,7 @@ def test_what_is_compiled_goes_with_the_computation():
     assert not context._compiled
 
 
-@pytest.mark.parametrize("arguments", [{"client_parallelism": 0}, {"device": "/device:GPU:99"}])
+@pytest.mark.parametrize("arguments", [{"client_parallelism": 0}, {"devices": ["GPU:99"]}])
 def test_bad_arguments(arguments):
     with pytest.raises(ValueError, match="Received"):
         in_process.InProcessContext(**arguments)

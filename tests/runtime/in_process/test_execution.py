@@ -38,9 +38,9 @@ def test_a_computation_that_is_called_several_times_is_traced_once(monkeypatch):
 
     traced, original = [], execution.TracedFunction
 
-    def trace(function, device):
+    def trace(function):
         traced.append(function)
-        return original(function, device)
+        return original(function)
 
     monkeypatch.setattr(execution, "TracedFunction", trace)
     total, values = run(in_process.InProcessContext(2), three_levels, 1.0, [1.0, 2.0])

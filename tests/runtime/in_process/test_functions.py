@@ -9,7 +9,7 @@ import tensorflow_federated as tff
 from tensorflow.python.eager import context
 
 from tests.runtime.in_process.computations import local
-from tff_partial.runtime.in_process import devices, graphs, steps
+from tff_partial.runtime.in_process import graphs, steps
 from tff_partial.runtime.in_process.functions import TracedFunction
 from tff_partial.runtime.in_process.steps import SERVER, Step
 
@@ -21,7 +21,7 @@ def create(emit, inputs=2, exclusive=False, graph=None):
     leaves = [steps.Leaf(FLOAT, SERVER) for _ in range(inputs)]
     step = Step(emit, leaves, FLOAT, SERVER, exclusive, graph)
     function = steps.local_function(leaves[:1], [step], step.outputs)
-    return TracedFunction(function, devices.CPU)
+    return TracedFunction(function)
 
 
 def test_captures_come_first():
@@ -30,7 +30,7 @@ def test_captures_come_first():
 
 def test_a_parameter_can_be_returned():
     parameter = steps.Leaf(FLOAT, SERVER)
-    function = TracedFunction(steps.local_function([parameter], [], [parameter]), devices.CPU)
+    function = TracedFunction(steps.local_function([parameter], [], [parameter]))
     assert function([np.float32(5)]) == [5.0]
 
 

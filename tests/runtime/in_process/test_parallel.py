@@ -33,7 +33,7 @@ def test_in_order_is_bounded():
     running, most, finished = [0], [0], []
     lock = threading.Lock()
 
-    def work(position):
+    def work(position, thread):
         with lock:
             running[0] += 1
             most[0] = max(most[0], running[0] - len(finished))
@@ -54,7 +54,7 @@ def test_in_order_is_bounded():
 def test_an_interrupt_begins_no_more_clients():
     begun = []
 
-    def work(client):
+    def work(client, thread):
         begun.append(client)
         if client == 0:
             _thread.interrupt_main()

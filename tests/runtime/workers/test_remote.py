@@ -123,8 +123,10 @@ def test_a_worker_that_hangs_is_given_up(workers, connect, monkeypatch):
 
 
 def test_unreachable_from_the_start(workers, connect):
+    assert connect(workers.addresses).status() == "2 of 2 workers answer"
     workers.signal(1)
     context = connect(workers.addresses)
+    assert context.status().startswith(f"1 of 2 workers answer; {workers.addresses[1]}: ")
     assert context.ready_workers() == (workers.addresses[0],)
     assert context.invoke(total, [1, 2, 3]) == 6
 

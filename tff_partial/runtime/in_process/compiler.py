@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 import tensorflow_federated as tff
+from tensorflow.core.protobuf import device_properties_pb2
+from tensorflow.python.grappler import cluster, tf_optimizer
 from tensorflow_federated.proto.v0 import computation_pb2
 from tensorflow_federated.python.core.backends.test import compiler as stand_ins
 from tensorflow_federated.python.core.environments.tensorflow_backend import (
@@ -26,7 +28,7 @@ Block: TypeAlias = building_blocks.ComputationBuildingBlock
 
 def compile_to_native(comp: Computation) -> Block:
     """Return the native form, with TFF's test stand-ins for secure aggregation."""
-    with _types_remembered():
+    with _types_remembered(), _one_device():
         block = comp.to_building_block()
         block, _ = stand_ins._replace_secure_intrinsics_with_insecure_bodies(block)
         block, _ = tff.tensorflow.replace_intrinsics_with_bodies(block)
@@ -60,6 +62,24 @@ def _inlining() -> tf.compat.v1.ConfigProto:
     options.meta_optimizer_iterations = options.ONE
     options.function_optimization = options.AGGRESSIVE
     return config
+
+
+@contextlib.contextmanager
+def _one_device() -> Iterator[None]:
+    """Let Grappler think of one CPU; it starts a session, and logs that, to find out what is there.
+
+    Functions are inlined whatever the devices are.
+    """
+    original = tf_optimizer.OptimizeGraph
+    properties = device_properties_pb2.DeviceProperties(type="CPU")
+    device = device_properties_pb2.NamedDevice(name="/device:CPU:0", properties=properties)
+    tf_optimizer.OptimizeGraph = functools.partial(
+        original, cluster=cluster.Cluster(devices=[device])
+    )
+    try:
+        yield
+    finally:
+        tf_optimizer.OptimizeGraph = original
 
 
 @contextlib.contextmanager

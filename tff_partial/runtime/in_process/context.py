@@ -13,7 +13,8 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 
 from tff_partial.core.types import Computation, Structure
-from tff_partial.runtime.in_process import compiler, devices, values
+from tff_partial.runtime.in_process import compiler, values
+from tff_partial.runtime.in_process.devices import CPU, choose, is_gpu
 from tff_partial.runtime.in_process.execution import (
     Clients,
     ClientStage,
@@ -22,6 +23,12 @@ from tff_partial.runtime.in_process.execution import (
 )
 from tff_partial.runtime.in_process.functions import trace_lock
 from tff_partial.runtime.in_process.parallel import ClientThreads
+
+
+def configure(devices: Sequence[str] = ()) -> None:
+    """Prepare TensorFlow for a context on these devices; raise a ValueError if one is not there."""
+    if not any(map(is_gpu, choose(devices))):
+        configure_threads()
 
 
 def configure_threads() -> None:
@@ -53,31 +60,32 @@ class InProcessContext(tff.framework.SyncContext):
     A compiled computation is kept as long as the computation itself.
     """
 
-    def __init__(self, client_parallelism: Optional[int] = None, device: Optional[str] = None):
+    def __init__(self, client_parallelism: Optional[int] = None, devices: Sequence[str] = ()):
         """Create the context; on the CPU, `configure_threads`.
 
         Args:
-          client_parallelism: The number of clients that run at the same time. Default: the number
-            of cores; 1 on a GPU.
-          device: Such as `/device:GPU:0`. Default: the first GPU, or the CPU if there is none.
+          client_parallelism: The number of clients that run at the same time, spread over the
+            devices. Default: one on each device; on the CPU alone, the number of cores.
+          devices: Such as `GPU:0`; the server's part and the sums are on the first. Default: all
+            GPUs, or the CPU if there is none.
 
         Raises:
-          ValueError: If a number is out of range or the device does not exist.
+          ValueError: If a number is out of range or a device does not exist.
         """
         if client_parallelism is not None and client_parallelism < 1:
             raise ValueError(
                 "client_parallelism must be at least 1. "
                 f"Received: client_parallelism={client_parallelism}"
             )
-        self.device = devices.choose(device, devices.visible_gpus())
+        self.devices = choose(devices)
         if client_parallelism is None:
-            client_parallelism = 1 if devices.is_gpu(self.device) else available_cores()
-        if not devices.is_gpu(self.device):
+            client_parallelism = available_cores() if self.devices == [CPU] else len(self.devices)
+        if not any(map(is_gpu, self.devices)):
             configure_threads()
         configure_graphs()
         self.client_parallelism = client_parallelism
         self._threads = ClientThreads(client_parallelism)
-        self._clients: Clients = ThreadedClients(self._threads, self.device)
+        self._clients: Clients = ThreadedClients(self._threads, self.devices)
         self._compiled: dict[int, tuple[weakref.ref[Computation], _Compiled]] = {}
         self._lock = threading.Lock()
 
@@ -101,7 +109,7 @@ class InProcessContext(tff.framework.SyncContext):
         with self._lock:
             reference, compiled = self._compiled.get(key, (None, None))
         if reference is None or compiled is None or reference() is not comp:
-            compiled = _Compiled(comp, self._clients, self.device)
+            compiled = _Compiled(comp, self._clients, self.devices[0])
             by_id = self._compiled
             reference = weakref.ref(comp, lambda _: by_id.pop(key, None))
             with self._lock:

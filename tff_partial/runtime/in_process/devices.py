@@ -1,7 +1,7 @@
-"""Where graphs run: on a GPU if TensorFlow sees one; data sets and strings on the CPU."""
+"""Where graphs run: on GPUs if TensorFlow sees some; data sets and strings on the CPU."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Optional
 
 import tensorflow as tf
 
@@ -10,34 +10,44 @@ from tff_partial.runtime.in_process.nodes import STRING, VARIANT, NodeDef, fixed
 CPU = "/device:CPU:0"
 
 
-def choose(requested: Optional[str], visible: Sequence[str]) -> str:
-    """Return the requested device, by default the first visible GPU or else the CPU.
+def choose(requested: Sequence[str] = ()) -> list[str]:
+    """Return the requested devices, by default all GPUs or else the CPU, as `/device:GPU:0`.
 
     Raises:
-      ValueError: If the requested GPU is not visible.
+      ValueError: If one is not there, or named twice.
     """
-    if requested is None:
-        return visible[0] if visible else CPU
-    if is_gpu(requested) and requested not in visible:
+    there = [*_devices("CPU"), *_devices("GPU")]
+    if not requested:
+        return [device for device in there if is_gpu(device)] or [CPU]
+    chosen = [f"/device:{name.upper().rpartition('DEVICE:')[2]}" for name in requested]
+    if not set(chosen) <= set(there) or len(set(chosen)) < len(chosen):
+        names = ", ".join(map(short, there))
         raise ValueError(
-            f"device must be {CPU} or one of {list(visible)}. Received: device={requested!r}"
+            f"devices must be of {names}, each once. Received: devices={','.join(requested)!r}"
         )
-    return requested
+    return chosen
+
+
+def short(device: str) -> str:
+    """Return a device as users write it, such as GPU:0."""
+    return device.rpartition("device:")[2]
 
 
 def is_gpu(device: str) -> bool:
-    return "GPU" in device.upper()
+    """Return whether a device is a GPU."""
+    return "GPU" in device
 
 
-def visible_gpus() -> list[str]:
-    """Return the GPUs that TensorFlow sees; let their memory grow where that can still be set."""
-    gpus = tf.config.list_physical_devices("GPU")
-    for gpu in gpus:
-        try:
-            tf.config.experimental.set_memory_growth(gpu, True)
-        except (RuntimeError, ValueError):
-            break  # TensorFlow has started already: its setting stays
-    return [f"/device:GPU:{i}" for i in range(len(gpus))]
+def _devices(kind: str) -> list[str]:
+    """Return the devices of a kind, without starting TensorFlow; let the memory of GPUs grow."""
+    count = 0
+    for physical in tf.config.list_physical_devices(kind):
+        count += len(tf.config.get_logical_device_configuration(physical) or [physical])
+        if kind == "GPU":
+            # Where TensorFlow has started, or the GPU is divided, its setting stays.
+            with contextlib.suppress(RuntimeError, ValueError):
+                tf.config.experimental.set_memory_growth(physical, True)
+    return [f"/device:{kind}:{i}" for i in range(count)]
 
 
 def place(nodes: Sequence[NodeDef]) -> list[str]:

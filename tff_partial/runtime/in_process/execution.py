@@ -47,23 +47,29 @@ class Clients(Protocol):
 
 
 class ThreadedClients:
-    """Clients that run in threads of this process."""
+    """Clients that run in threads of this process.
 
-    def __init__(self, threads: ClientThreads, device: str):
+    Thread i works on device i, and so on from the first one if there are more threads.
+    """
+
+    def __init__(self, threads: ClientThreads, devices: Sequence[str]):
         self._threads = threads
-        self._device = device
+        self._devices = devices
 
     def stages(self, block: Block, plan: Plan, traced: Traced) -> list[ClientStage]:
-        return trace_clients(plan, self._device, traced)
+        return trace_clients(plan, traced)
 
     def run(
         self, level: Level, known: Known, stages: Sequence[ClientStage], finish: Finish[Known]
     ) -> None:
-        self._threads.run_in_order(_work(known, stages), finish, len(stages))
+        self._threads.run_in_order(_work(known, stages, self._devices), finish, len(stages))
 
 
 class Execution:
-    """A computation in its native form, its functions traced once and used in every call."""
+    """A computation in its native form, its functions traced once and used in every call.
+
+    The server's part and the sums are on `device`.
+    """
 
     def __init__(self, block: Block, clients: Clients, device: str):
         self._plan = plan = planner.make_plan(block)
@@ -110,14 +116,16 @@ class _TracedLevel:
     def __init__(self, level: Level, clients: Clients, device: str, traced: Traced):
         self._level = level
         self._clients = clients
-        self._server = _trace(level.server, device, traced)
+        self._device = device
+        self._server = _trace(level.server, traced)
         self._start_folds = [folds.prepare(fold.accumulate, device) for fold in level.folds]
 
     def run(self, known: Known, stages: Sequence[ClientStage]) -> None:
         """Add what the level computes to what is known; `stages` are those of the clients."""
         level = self._level
         if self._server:
-            results = self._server([known[leaf] for leaf in level.server.captures])
+            arguments = [known[leaf] for leaf in level.server.captures]
+            results = self._server(arguments, self._device)
             known.update(zip(level.server.outputs, results))
         if level.clients.steps or level.folds:
             self._run_clients(known, stages)
@@ -144,21 +152,24 @@ class _TracedLevel:
             known.update(zip(fold.outputs, accumulator.finish()))
 
 
-def _work(known: Known, stages: Sequence[ClientStage]) -> Callable[[int], Known]:
-    """Return a client's work; what clients share becomes tensors only once."""
+def _work(
+    known: Known, stages: Sequence[ClientStage], devices: Sequence[str]
+) -> Callable[[int, int], Known]:
+    """Return the work of (client, thread); what clients share goes to each device only once."""
     used = dict.fromkeys(leaf for s in {id(s): s for s in stages}.values() for leaf in s.captures)
-    shared = {
-        leaf: values.to_tensor(known[leaf], leaf.type)
-        for leaf in used
-        if leaf.region is not CLIENTS
-    }
+    of_all = [leaf for leaf in used if leaf.region is not CLIENTS]
+    shared = [
+        {leaf: values.on_device(known[leaf], leaf.type, device) for leaf in of_all}
+        for device in devices
+    ]
 
-    def work(client: int) -> Known:
-        stage = stages[client]
+    def work(client: int, thread: int) -> Known:
+        stage, place = stages[client], thread % len(devices)
         if stage.function is None:
             return {}
-        arguments = [of_client(leaf, client, shared, known) for leaf in stage.captures]
-        return dict(zip(stage.outputs, cast(TracedFunction, stage.function)(arguments)))
+        arguments = [of_client(leaf, client, shared[place], known) for leaf in stage.captures]
+        function = cast(TracedFunction, stage.function)
+        return dict(zip(stage.outputs, function(arguments, devices[place])))
 
     return work
 
@@ -170,10 +181,10 @@ def of_client(leaf: Leaf, client: int, first: Mapping[Leaf, Tensor], known: Know
     return known[leaf][client] if leaf.region is CLIENTS else known[leaf]
 
 
-def trace_clients(plan: Plan, device: str, traced: Traced) -> list[ClientStage]:
+def trace_clients(plan: Plan, traced: Traced) -> list[ClientStage]:
     """Trace what clients do in each level of a plan."""
     functions = [level.clients for level in plan.levels]
-    return [ClientStage(f.captures, f.outputs, _trace(f, device, traced)) for f in functions]
+    return [ClientStage(f.captures, f.outputs, _trace(f, traced)) for f in functions]
 
 
 def forget_graphs(plan: Plan) -> None:
@@ -183,13 +194,13 @@ def forget_graphs(plan: Plan) -> None:
             function.forget_graphs()
 
 
-def _trace(function: LocalFunction, device: str, traced: Traced) -> Optional[TracedFunction]:
+def _trace(function: LocalFunction, traced: Traced) -> Optional[TracedFunction]:
     """Trace a function unless it is empty or one that does the same has been traced already."""
     if not function.steps:
         return None
     signature = _signature(function)
     if signature not in traced:
-        traced[signature] = TracedFunction(function, device)
+        traced[signature] = TracedFunction(function)
     return traced[signature]
 
 

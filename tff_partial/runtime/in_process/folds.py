@@ -4,6 +4,7 @@ The order does not depend on which client finishes first, so neither does the re
 bit.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Optional, Union
 
@@ -46,13 +47,21 @@ class SumFold:
 class FunctionFold:
     """Any other aggregation, as a function of TensorFlow."""
 
-    def __init__(self, function: TracedFunction, zero: list[Tensor], captures: Sequence[LeafValue]):
+    def __init__(
+        self,
+        function: TracedFunction,
+        device: str,
+        zero: list[Tensor],
+        captures: Sequence[LeafValue],
+    ):
         self._function = function
+        self._device = device
         self._accumulator = zero
         self._captures = captures
 
     def add(self, client: Sequence[LeafValue]) -> None:
-        self._accumulator = self._function([*self._captures, *self._accumulator, *client])
+        arguments = [*self._captures, *self._accumulator, *client]
+        self._accumulator = self._function(arguments, self._device)
 
     def finish(self) -> list[Tensor]:
         return self._accumulator
@@ -67,8 +76,8 @@ def prepare(accumulate: LocalFunction, device: str) -> StartFold:
     order = None if devices.is_gpu(device) else _summands(accumulate)
     if order is not None:
         return lambda zero, captures: SumFold(order, zero)
-    function = TracedFunction(accumulate, device)
-    return lambda zero, captures: FunctionFold(function, zero, captures)
+    function = TracedFunction(accumulate)
+    return functools.partial(FunctionFold, function, device)
 
 
 def is_sum(accumulate: LocalFunction) -> bool:

@@ -9,6 +9,7 @@ from tensorflow.python.eager import context
 
 from tff_partial.core.types import Tensor
 from tff_partial.runtime.in_process import sequences, values
+from tff_partial.runtime.in_process.devices import CPU
 from tff_partial.runtime.in_process.steps import LeafValue, LocalFunction
 
 # TensorFlow once corrupted its heap when two threads traced at the same moment. A function's first
@@ -20,14 +21,14 @@ class TracedFunction:
     """A `LocalFunction` that has been traced; it can be called from any thread.
 
     Variables and tables in it belong to the call (see `graphs`), so calls cannot meet. Where a
-    resource has to keep its name, calls take turns.
+    resource has to keep its name, calls take turns. It is traced without a device: what has no
+    device of its own runs where the function is called.
     """
 
-    def __init__(self, function: LocalFunction, device: str):
+    def __init__(self, function: LocalFunction):
         self._types = [leaf.type for leaf in (*function.captures, *function.parameters)]
-        self._device = device
         self._turns = threading.Lock() if function.exclusive else None
-        self._prepared = False
+        self._prepared: set[str] = set()
         captured = len(function.captures)
 
         def emit(*arguments: Tensor) -> list[Tensor]:
@@ -36,7 +37,7 @@ class TracedFunction:
             given = {id(argument) for argument in arguments}
             return [tf.identity(r) if id(r) in given else r for r in results]
 
-        with trace_lock, tf.device(device):
+        with trace_lock, tf.device(None):
             specs = [sequences.tensor_spec(type_spec) for type_spec in self._types]
             self._function = tf.compat.v1.wrap_function(emit, specs)
         # TensorFlow forgets a function with its last reference, but not those that came with an
@@ -45,22 +46,22 @@ class TracedFunction:
         names = [f.signature.name for library in libraries for f in library.function]
         weakref.finalize(self, _forget_functions, names).atexit = False
 
-    def __call__(self, arguments: Sequence[LeafValue]) -> list[Tensor]:
-        """Call with the values of the captures, then of the parameters."""
-        tensors = [values.to_tensor(a, t) for a, t in zip(arguments, self._types)]
-        if not self._prepared:
+    def __call__(self, arguments: Sequence[LeafValue], device: str = CPU) -> list[Tensor]:
+        """Call on a device with the values of the captures, then of the parameters."""
+        tensors = [values.on_device(a, t, device) for a, t in zip(arguments, self._types)]
+        if device not in self._prepared:
             with trace_lock:
-                if not self._prepared:
-                    results = self._run(tensors)
-                    self._prepared = True
+                if device not in self._prepared:
+                    results = self._run(tensors, device)
+                    self._prepared.add(device)
                     return results
         if self._turns is None:
-            return self._run(tensors)
+            return self._run(tensors, device)
         with self._turns:
-            return self._run(tensors)
+            return self._run(tensors, device)
 
-    def _run(self, tensors: list[Tensor]) -> list[Tensor]:
-        with tf.device(self._device):
+    def _run(self, tensors: list[Tensor], device: str) -> list[Tensor]:
+        with tf.device(device):
             return self._function(*tensors)
 
 

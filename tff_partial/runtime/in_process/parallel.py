@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import tensorflow as tf
 
 Result = TypeVar("Result")
-Work = Callable[[int], Result]
+Work = Callable[[int, int], Result]
 Finish = Callable[[int, Result], None]
 
 # How many results may wait for a slower one before them, for each thread. It bounds the memory.
@@ -28,7 +28,9 @@ class ClientThreads:
         self._pool.shutdown()
 
     def run_in_order(self, work: Work[Result], finish: Finish[Result], clients: int) -> None:
-        """Call `finish(i, work(i))` for each client i; `work` in parallel, `finish` in order.
+        """Call `finish(i, work(i, thread))` for each client i, in order; `work` in parallel.
+
+        `thread` is the number of the thread that works, from 0.
 
         Raises:
           Exception: That of the first client that failed, with the client in its message. Work that
@@ -37,10 +39,10 @@ class ClientThreads:
         turns = _Turns(work, finish, clients, self._count * (1 + _WAITING_PER_THREAD))
         threads = min(self._count, clients)
         if threads < 2:
-            turns.run()
+            turns.run(0)
         else:
             try:
-                concurrent.futures.wait([self._pool.submit(turns.run) for _ in range(threads)])
+                concurrent.futures.wait([self._pool.submit(turns.run, i) for i in range(threads)])
             except BaseException:  # Control-C
                 turns.stop()
                 raise
@@ -63,7 +65,7 @@ class _Turns(Generic[Result]):
         self._finished = 0
         self._finishing = threading.Lock()
 
-    def run(self) -> None:
+    def run(self, thread: int) -> None:
         """Work in one thread until no client is left or one has failed."""
         while self._room.acquire():
             client = next(self._next)
@@ -71,7 +73,7 @@ class _Turns(Generic[Result]):
                 self._room.release()  # other threads wait here and have to end, too
                 return
             try:
-                self._results[client] = self._work(client)
+                self._results[client] = self._work(client, thread)
             except Exception as error:
                 self._fail(client, error)
             # A thread that finds another one finishing leaves its result to that one, which looks

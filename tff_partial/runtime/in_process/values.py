@@ -150,6 +150,15 @@ def to_tensor(value: LeafValue, type_spec: LeafType) -> Tensor:
     return tf.convert_to_tensor(value, dtype)
 
 
+def on_device(value: LeafValue, type_spec: LeafType, device: str) -> Tensor:
+    """Return a leaf's value as a tensor on a device; data sets and strings stay on the CPU."""
+    tensor = to_tensor(value, type_spec)
+    if tensor.device.endswith(device) or tensor.dtype in (tf.variant, tf.string):
+        return tensor
+    with tf.device(device):
+        return tf.identity(tensor)
+
+
 def to_numpy(value: LeafValue) -> LeafValue:
     """Return a tensor as an array that shares its memory."""
     return np.asarray(value) if isinstance(value, tf.Tensor) else value

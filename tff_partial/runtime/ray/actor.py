@@ -104,7 +104,7 @@ class ClientActor:
         for client, own in enumerate(call.clients):
             arguments = self._arguments(stage, of_round, own)
             try:
-                packed = _compute(stage, arguments)
+                packed = _compute(stage, arguments, self._device)
             except Exception as error:
                 failure = _failure(client, error)
                 break
@@ -141,7 +141,7 @@ class ClientActor:
         with functions.trace_lock:
             block = building_blocks.ComputationBuildingBlock.from_proto(proto)
             plan = planner.make_plan(block)
-            stages = execution.trace_clients(plan, self._device, {})
+            stages = execution.trace_clients(plan, {})
         execution.forget_graphs(plan)
         return [
             _Stage(
@@ -154,10 +154,10 @@ class ClientActor:
         ]
 
 
-def _compute(stage: _Stage, arguments: Sequence[Tensor]) -> list[Packed]:
+def _compute(stage: _Stage, arguments: Sequence[Tensor], device: str) -> list[Packed]:
     from tff_partial.runtime.ray import wire
 
-    outputs = stage.function(arguments) if stage.function else []
+    outputs = stage.function(arguments, device) if stage.function else []
     return [wire.pack(value, type_spec) for value, type_spec in zip(outputs, stage.output_types)]
 
 
@@ -199,7 +199,7 @@ def _configure(settings: Settings) -> str:
     context.configure_threads()
     context.configure_graphs()
     if settings.uses_gpu:
-        return devices.choose(None, devices.visible_gpus())
+        return devices.choose()[0]
     tf.config.set_visible_devices([], "GPU")
     return devices.CPU
 

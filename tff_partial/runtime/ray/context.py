@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Optional
 
-from tff_partial.runtime.in_process import devices
 from tff_partial.runtime.in_process.context import InProcessContext
 from tff_partial.runtime.ray.clients import RayClients
 from tff_partial.runtime.ray.cluster import Cluster
@@ -28,7 +27,7 @@ class RayContext(InProcessContext):
         """
         import ray
 
-        super().__init__(client_parallelism=1, device=devices.CPU)
+        super().__init__(client_parallelism=1, devices=["CPU:0"])
         self.options = options or RayOptions()
         self._cluster = Cluster(self.options)
         try:

@@ -100,6 +100,12 @@ class RemoteContext(tff.framework.SyncContext):
         """Return the addresses of the workers that answered when they were last used."""
         return tuple(worker.address for worker in self._workers if worker.is_ready)
 
+    def status(self) -> str:
+        """Return in a line how many workers answer, and why the others do not."""
+        answering = f"{len(self.ready_workers())} of {len(self._workers)} workers answer"
+        lost = [f"{w.address}: {w.problem}" for w in self._workers if not w.is_ready]
+        return "; ".join([answering, *lost])
+
     def close(self) -> None:
         """Disconnect from the workers, which keep running."""
         self._pool.shutdown(wait=True)

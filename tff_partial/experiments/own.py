@@ -1,0 +1,124 @@
+"""A user's own task, model, data and functions in the settings of a run.
+
+Settings are texts: what is handed in as an object, or named as `my_module:fn`, stands in them under
+its name and a digest of what it is (`core.own_code`), such as `my_module:create#3f2a9c01`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from tff_partial.core import checks, own_code
+from tff_partial.core import clients as populations
+from tff_partial.experiments.bundled import tasks
+
+# Settings whose value may be an object, or its name.
+SETTINGS = ("model", "learning_rate", "sampler")
+NAME = "own"
+_PARTITION = "natural"
+
+
+def is_own(settings: Mapping[str, object]) -> bool:
+    """Return whether a setting is an object of the user's, or names one."""
+    plain = (str, int, float, bool, type(None))
+    return any(own_code.is_name(v) or not isinstance(v, plain) for v in settings.values())
+
+
+def named(settings: Mapping[str, object]) -> dict[str, Any]:
+    """Return the settings with the names of what is the user's; `task` is left to `task_of`.
+
+    Raises:
+      ValueError: In one line, if a name is not found.
+    """
+    changed = {**settings}
+    for name in SETTINGS:
+        value = settings.get(name)
+        if own_code.is_name(value):
+            changed[name] = own_code.register(own_code.load(name, str(value)), str(value))
+        elif value is not None and not isinstance(value, (str, int, float)):
+            changed[name] = own_code.register(value)
+    return changed
+
+
+def task_of(task: object) -> tuple[tasks.Task, str]:
+    """Return a task and its name in config.json, from the task, its name or `my_module:TASK`.
+
+    Raises:
+      ValueError: If there is none.
+    """
+    if isinstance(task, str) and task in tasks.TASKS:
+        return tasks.TASKS[task], task
+    text = str(task) if own_code.is_name(task) else ""
+    found = own_code.load("task", text) if text else task
+    if not isinstance(found, tasks.Task):
+        known = f"one of {sorted(tasks.TASKS)} or my_module:TASK, a tasks.Task"
+        hint = checks.did_you_mean(task, tasks.TASKS) if isinstance(task, str) else ""
+        raise ValueError(f"task must be {known}. Received: task={task!r}{hint}")
+    if found.name == NAME:  # made of clients (`create_task`)
+        return found, NAME
+    code = [getattr(found, name) for name in ("loss", "metrics", "preprocess", "augment")]
+    code += [getattr(found, name) for name in ("load_embedded", "load_real", "generate")]
+    digest = own_code.name_of(code).partition("#")[2]
+    return found, f"{text.partition('#')[0] or found.name}#{digest}"
+
+
+def create_task(clients: object, test: object, num_classes: Optional[int] = None) -> tasks.Task:
+    """Return a task of clients, what `tff_partial.clients` returns or takes, and test data.
+
+    Raises:
+      ValueError: If they are no clients, or there are no test data.
+    """
+    population = populations.create(clients)
+    if test is None:
+        raise ValueError("test must be given with clients: (x, y) or a tf.data.Dataset")
+    x, y = populations.examples_of(test, population.label)
+    if not len(y):
+        raise ValueError("test must have at least one example. Received: 0 examples")
+    classes = max(int(y.max()) + 1, 2) if num_classes is None else num_classes
+
+    def generate(partition: str, count: int, seed: int) -> tasks.FederatedData:
+        if (partition, count) != (_PARTITION, len(population)):
+            raise ValueError(
+                "partition and number of clients must not be given with clients of your own. "
+                f"Received: partition={partition!r}, {count} clients"
+            )
+        return tasks.FederatedData(
+            population.client,
+            population.client_size,
+            len(population),
+            (x, y),
+            classes,
+            f"own: {len(population):,} clients, {len(y):,} test examples",
+            True,
+            population.mean_size,
+        )
+
+    settings = tasks.Settings(
+        model="mlp_200",
+        partition=_PARTITION,
+        clients=len(population),
+        clients_per_round=min(len(population), 10),
+        rounds=20,
+        local_epochs=1,
+        batch_size=32,
+        learning_rate="0.1",
+        source="No paper; data of the user.",
+    )
+    return tasks.Task(
+        name=NAME,
+        description="data of the user",
+        num_classes=classes,
+        input_shape=tuple(x.shape[1:]),
+        x_dtype=str(x.dtype),
+        loss=None,
+        demo=settings,
+        papers={NAME: settings},
+        default_paper=NAME,
+        preprocess=_as_it_is,
+        generate=generate,
+    )
+
+
+def _as_it_is(x: Any) -> Any:
+    return x
