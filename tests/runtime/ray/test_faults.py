@@ -83,7 +83,10 @@ def start():
 
 
 def is_alive(process):
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def listening(processes):
@@ -95,6 +98,7 @@ def listening(processes):
     return {address.removeprefix("::ffff:") for address in found}
 
 
+@pytest.mark.slow
 def test_a_ray_of_its_own_listens_on_loopback_and_ends_with_the_run(tmp_path, start):
     run = start(tmp_path / "run", "--rounds=100000", "--ray_actors=1")
     run.train(rounds=1)
@@ -111,6 +115,7 @@ def test_a_ray_of_its_own_listens_on_loopback_and_ends_with_the_run(tmp_path, st
     until(lambda: not any(is_alive(process) for process in rest))
 
 
+@pytest.mark.slow
 def test_a_cluster_keeps_running_frees_actors_and_its_loss_is_one_line(tmp_path, start, cluster):
     address = f"--ray_address={cluster.address}"
     refused = start(tmp_path / "x", address, "--rounds=1", environment={"RAY_AUTH_TOKEN": "wrong"})
@@ -138,9 +143,9 @@ def test_a_cluster_keeps_running_frees_actors_and_its_loss_is_one_line(tmp_path,
     assert not any("GCS" in line for line in run.lines)  # nothing of Ray's own
     columns, *rows = (folder / "metrics.csv").read_text().splitlines()
     assert {"actors", "nodes"} <= {*columns.split(",")}
-    resumed = start(folder, f"--rounds={len(rows) + 1}", "--runtime=in_process")
-    assert resumed.end() == 0, resumed.lines
-    assert resumed.rounds == len(rows) + 1
+    resumed = start(folder, "--rounds=100000", "--runtime=in_process")
+    until(lambda: resumed.rounds > len(rows) or resumed.process.poll() is not None, 120)
+    assert resumed.rounds > len(rows), resumed.lines
 
 
 def actor_processes(cluster):
@@ -173,6 +178,7 @@ def certificates(folder):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_a_run_on_a_cluster_with_tls_and_one_without_a_certificate(tmp_path, start):
     variables, port = certificates(tmp_path), portpicker.pick_unused_port()
