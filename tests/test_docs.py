@@ -100,7 +100,8 @@ def commands(name):
             yield "run_experiment.py", arguments.split()
         for program, rest in COMMAND.findall(line):
             if "<>" not in program:
-                yield program, shlex.split(rest.partition(";")[0], comments=True)
+                # `;` within a word is part of a sweep.
+                yield program, shlex.split(re.split(r";(?:\s|$)", rest)[0], comments=True)
 
 
 def names_of(arguments):

@@ -24,6 +24,7 @@ OFF = {
     "prefix": {},
     "channel": {},
     "fedprox": {"mu": 0.0},
+    "fednova": None,  # equal steps are FedAvg's up to rounding (test_fednova.py)
     "fedumf": {},
     "scaffold": None,
     "feddyn": None,
@@ -48,6 +49,7 @@ BAD = {
     "prefix": [{"weighting": "none"}, {"tiers": ("0.0001",)}],
     "channel": [{"share": 0.0}, {"share": 2.0}],
     "fedprox": [{"mu": -1.0}, {"weighting": "none"}],
+    "fednova": [{"weighting": "none"}],
     "fedumf": [{"alpha": 0.0}, {"alpha": 1.5}, {"weighting": "none"}],
     "scaffold": [{"population": None}, {"population": 0}],
     "feddyn": [{"alpha": -1.0}, {"population": None}],

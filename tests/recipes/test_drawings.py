@@ -35,6 +35,8 @@ def test_every_figure_is_listed_with_its_table():
     names = [each.name for each in found["partial_averaging/table1"]]
     assert names == [f"partial_averaging/figure{n}" for n in (4, 6, 7, 8, 9, 10)]
     assert found["partial_averaging/table3"][0].quantities == ("global_loss",)
+    [own] = found["partial_averaging/figure3"]
+    assert own.quantities == ("global_loss", "min_local_loss")
 
 
 def write(folder, table="", **values):

@@ -114,6 +114,10 @@ def test_a_drawing_of_the_paper_names_its_curves_and_its_quantity(results):
     place = [row.id for row in rows].index(ids[0])
     assert f'<option value="{place}" data-quantity="global_loss">Figure &lt;1&gt;</option>' in text
     assert "Figure 2" not in text
+    assert " selected>" not in text
+    own = known._replace(name=section.results.recipe)
+    chosen = page.render([section], (), {"": [own]})
+    assert '<option value="global_loss" selected>' in chosen
     assert 'class="drawing"' not in page.render([section])
 
 
@@ -126,5 +130,5 @@ def test_pictures_of_neurons_are_in_the_page(results):
     ]
     text_files.write_csv(str(results / "a" / neurons.ACTIVATIONS), neurons.COLUMNS, rows)
     text = page.render(sections.find([str(results)]))
-    assert text.count('<svg class="picture"') == 3
+    assert text.count("<figcaption>Figure ") == 3
     assert "Most active third of each layer" in text

@@ -10,8 +10,8 @@ LINES = Panel("first <1>", "x", {"a & b": [(0.0, 1.0), (2.0, 3.0)], "c": [(1.0, 
 
 
 def test_ends_of_lines_are_at_the_edges_of_the_panel():
-    text = pictures.svg(Picture("two lines", [LINES]))
-    first, second = re.findall(r'<polyline class="line s(\d)" points="([^"]*)"', text)
+    text = pictures.svg(Picture("two lines", [LINES, LINES]))
+    first, second, *_ = re.findall(r'<polyline class="line s(\d)" points="([^"]*)"', text)
     frame = re.search(r'class="frame" x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"', text)
     left, top, width, height = map(int, frame.groups())
     start, end = ([float(v) for v in pair.split(",")] for pair in first[1].split())
@@ -34,6 +34,16 @@ def test_panels_stand_in_rows_and_a_file_has_its_colours():
     width, height = (int(root.getAttribute(name)) for name in ("width", "height"))
     assert (width, height > 2 * pictures.HEIGHT) == (4 * pictures.WIDTH, True)
     assert pictures.COLOURS[0] in text
+
+
+def test_pieces_are_the_keys_and_the_panels():
+    keys, panels = pictures.pieces(Picture("two", [LINES, LINES]))
+    assert [len(keys), len(panels)] == [2, 2]
+    for piece in (*keys, *panels):
+        xml.dom.minidom.parseString(piece)
+    _, [alone] = pictures.pieces(Picture("one", [LINES]))
+    width = int(xml.dom.minidom.parseString(alone).documentElement.getAttribute("width"))
+    assert width == 1.5 * pictures.WIDTH
 
 
 def test_points_that_are_all_alike_have_a_place():

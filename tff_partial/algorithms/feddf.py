@@ -78,5 +78,6 @@ ALGORITHM = Algorithm(
     build=build,
     cost=submodel.cost,
     needs=("tiers", "server_examples"),
+    rule=lambda model, params: selection.ordered,
     tiers_are_rates=True,
 )

@@ -114,6 +114,16 @@ class Params(submodel.HeteroParams):
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:
     """Return the process."""
+    distill = distillation.create(
+        params.server_examples, params.distill, params.distill_steps, params.distill_learning_rate
+    )
+    outputs_only = params.mask == "outputs"
+    rule = _rule(model, params)
+    return submodel.build(model, params, rule, distill=distill, outputs_only=outputs_only)
+
+
+def _rule(model: ModelSpec, params: Params) -> selection.CreateRule:
+    """Return how a client's channels are chosen."""
 
     def create_rule(channels: Channels) -> selection.Rule:
         whole = model.instantiate(initial=False)
@@ -127,11 +137,7 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
 
         return rule
 
-    distill = distillation.create(
-        params.server_examples, params.distill, params.distill_steps, params.distill_learning_rate
-    )
-    outputs_only = params.mask == "outputs"
-    return submodel.build(model, params, create_rule, distill=distill, outputs_only=outputs_only)
+    return create_rule
 
 
 def _build_scores(
@@ -155,6 +161,7 @@ ALGORITHM = Algorithm(
     build=build,
     cost=submodel.cost,
     needs=("tiers", "server_examples"),
+    rule=_rule,
     tiers_are_rates=True,
     defaults=Defaults(clip_norm=1.0, normalization="static"),
 )

@@ -16,6 +16,7 @@ _MODULES = (
     "channel",
     "fedumf",
     "fedprox",
+    "fednova",
     "scaffold",
     "feddyn",
     "feddc",

@@ -91,6 +91,10 @@ def train(
         for callback in callbacks:
             callback.on_start(done)
         return process.get_model_weights(loop.run(done, state, outputs))
+    except BaseException as error:
+        for callback in callbacks:
+            callback.on_error(error)
+        raise
     finally:
         for callback in callbacks:
             callback.on_end()

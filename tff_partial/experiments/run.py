@@ -25,7 +25,16 @@ from tff_partial.core import evaluation, own_code
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array
 from tff_partial.costs.rounds import Accounts
-from tff_partial.experiments import callbacks, components, config, flags, loop, own, trace_cache
+from tff_partial.experiments import (
+    callbacks,
+    components,
+    config,
+    flags,
+    loop,
+    own,
+    trace_cache,
+    trackers,
+)
 from tff_partial.experiments.bundled import tasks
 from tff_partial.experiments.config import Experiment
 from tff_partial.experiments.divergence import DivergedError
@@ -202,13 +211,11 @@ def _train(
     watching = [
         callbacks.Costs(prepared.accounts),
         callbacks.TensorBoard(prepared.folder),
+        *_trackers(prepared),
         *([] if spread is None else [callbacks.Places(spread)]),
         callbacks.ProgressBar(settings.rounds, place=spread.place if spread else None),
     ]
-    batch = settings.batch_size
-    evaluate = evaluation.build(
-        model, data.test_x, data.test_y, calibration=calibration, calibration_batch=batch
-    )
+    evaluate = components.create_evaluation(experiment, model, data, calibration)
     sample = evaluation.draw_sample(len(data.test_y), settings.eval_examples, experiment.seed)
     store = trace_cache.create(prepared.execution.trace_cache, experiment, data)
     several = prepared.execution.several_workers
@@ -223,9 +230,15 @@ def _train(
         None if sample is None else functools.partial(evaluate, examples=sample),
     )
     if calibration is not None:
-        weights = evaluation.calibrated(model, weights, calibration, batch)
+        weights = evaluation.calibrated(model, weights, calibration, settings.batch_size)
     values = [*weights.trainable, *weights.non_trainable]
     results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
+
+
+def _trackers(prepared: Prepared) -> list[trackers.Tracking]:
+    """Return the tracker that is asked for, if one is."""
+    text = prepared.execution.tracker
+    return [trackers.Tracking(text, prepared.folder, prepared.settings)] if text else []
 
 
 def _loop_options(prepared: Prepared, experiment: Experiment) -> loop.LoopOptions:

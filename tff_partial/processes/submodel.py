@@ -71,6 +71,8 @@ class SubmodelParams(learning.TieredParams):
 
     def rate_of(self, model: ModelSpec, tier: Tier) -> float:
         """Return the rate of a tier; of a budget it is looked for once for a `ModelSpec`."""
+        if not tier.is_budget:
+            return tier.rate
         found = vars(model).setdefault("_rates", {})
         if (self, tier) not in found:
             cost = functools.partial(self.cost_at, model)

@@ -56,12 +56,12 @@ def parse(name: str, data: Json, base: Recipe) -> Recipe:
 
 
 def all_of() -> dict[str, list[Drawing]]:
-    """Return recipe -> the figures that are drawn from its runs."""
+    """Return recipe -> the figures that are drawn from its runs, itself if it is one."""
     found: dict[str, list[Drawing]] = {}
     for name in catalog.names():
         recipe = catalog.load(name)
-        if recipe.of and recipe.quantities:
+        if recipe.quantities:
             ids = tuple(row.id for row in recipe.rows)
             drawing = Drawing(name, recipe.title, ids, recipe.quantities)
-            found.setdefault(recipe.of, []).append(drawing)
+            found.setdefault(recipe.of or name, []).append(drawing)
     return found

@@ -146,11 +146,11 @@ def _pictures(section: Section) -> str:
     if not measured:
         return ""
     drawn = neurons.draw(measured[0].activations, measured[0].examples)
+    found = [(each.caption, *map("".join, pictures.pieces(each))) for each in drawn.values()]
     return "".join(
-        f"<figure><figcaption>{text(each.caption)}</figcaption>"
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{text(each.caption)}">'
-        f"{pictures.svg(each)}</div></figure>"
-        for each in drawn.values()
+        f"<figure><figcaption>{text(caption)}</figcaption>"
+        f'<div class="pictures">{keys}</div><div class="pictures">{panels}</div></figure>'
+        for caption, keys, panels in found
     )
 
 
@@ -173,16 +173,20 @@ def _figure(
         f"{' checked' if name == 'rounds' else ''}> {title}</label>"
         for name, title in curves.AXES.items()
     )
+    name = section.results.recipe
+    own = [each.quantities for each in drawings if each.name == name]
+    others = [each for each in drawings if each.name != name]
+    first = next((each for names in own for each in names if each in figure["quantities"]), "")
     options = "".join(
-        f'<option value="{name}">{text(title)}</option>'
-        for name, title in figure["quantities"].items()
+        f'<option value="{each}"{" selected" if each == first else ""}>{text(title)}</option>'
+        for each, title in figure["quantities"].items()
     )
     label = f"Curves of {section.title}; arrow keys read values, buttons below hide curves."
     target = "" if figure["target"] is None else f"; dashed: target {figure['target']:g} %"
     return (
         f'<figure data-figure="{index}"><figcaption>{text(section.title)}: '
         f"mean over seeds, band of one standard deviation{target}{some}</figcaption>"
-        f'<div class="controls">{_drawings(figure, drawings)}'
+        f'<div class="controls">{_drawings(figure, others)}'
         f'<label class="quantity">show <select>{options}</select></label>'
         f'<fieldset class="x"><legend>against</legend>{choices}</fieldset>{_ZOOM}</div>'
         f'<div class="plot" tabindex="0" role="img" aria-label="{text(label)}"></div>'

@@ -75,6 +75,17 @@ class Run:
         return self.data.startswith(("real:", "generated:")) if is_real is None else bool(is_real)
 
     @property
+    def tier_costs(self) -> dict[str, dict[str, float]]:
+        """What a round costs a client of each tier, by its label; older runs do not say."""
+        known = self.config.execution.get("tier_costs")
+        of_tiers = known.items() if isinstance(known, dict) else ()
+        return {
+            label: {name: v for name, v in each.items() if isinstance(v, (int, float))}
+            for label, each in of_tiers
+            if isinstance(each, dict)
+        }
+
+    @property
     def planned(self) -> int:
         return self.settings.get("rounds") or 0
 

@@ -15,7 +15,7 @@ from typing_extensions import TypeAlias
 
 Points: TypeAlias = list[tuple[float, float]]
 
-WIDTH, HEIGHT = 250, 170  # of a panel
+WIDTH, HEIGHT = 226, 160  # of a panel
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38, 8, 22, 30
 _LEGEND = 22
 COLOURS = ("#1f5fbf", "#c2410c", "#15803d", "#7e22ce", "#be1872", "#0e7490", "#854d0e", "#4b5563")
@@ -38,20 +38,32 @@ class Picture(NamedTuple):
 
 
 def svg(picture: Picture, columns: int = 4) -> str:
-    """Return a picture as an element of a page."""
-    labels = list(dict.fromkeys(label for panel in picture.panels for label in panel.lines))
+    """Return a picture as one element."""
+    labels, factor = _labels(picture), _factor(picture)
     columns = min(columns, len(picture.panels))
     rows = math.ceil(len(picture.panels) / columns)
-    needed = max(columns, math.ceil(len(labels) * _step(labels) / WIDTH))
-    width, height = needed * WIDTH, rows * HEIGHT + _LEGEND
-    parts = [_legend(labels)]
+    size = _size(factor)
+    width = max(columns * size[0], len(labels) * _step(labels))
+    parts = [
+        f'<g transform="translate({i * _step(labels)} 0)">{_key(label, i)}</g>'
+        for i, label in enumerate(labels)
+    ]
     for i, panel in enumerate(picture.panels):
-        at = f"translate({i % columns * WIDTH} {i // columns * HEIGHT + _LEGEND})"
-        parts.append(f'<g transform="{at}">{_panel(panel, labels)}</g>')
-    scale = 2 if len(picture.panels) == 1 else 1
-    size = f'viewBox="0 0 {width} {height}" width="{scale * width}" height="{scale * height}"'
-    label = html.escape(picture.caption, quote=True)
-    return f'<svg class="picture" role="img" aria-label="{label}" {size}>{"".join(parts)}</svg>'
+        at = f"translate({i % columns * size[0]} {i // columns * size[1] + _LEGEND})"
+        parts.append(f'<g transform="{at}">{_panel(panel, labels, factor)}</g>')
+    return _element(picture.caption, width, rows * size[1] + _LEGEND, "".join(parts))
+
+
+def pieces(picture: Picture) -> tuple[list[str], list[str]]:
+    """Return the legend's entries and the panels, each an element: a page may break their line."""
+    labels, factor = _labels(picture), _factor(picture)
+    width, height = _size(factor)
+    keys = [_element(x, _step(labels), _LEGEND, _key(x, i)) for i, x in enumerate(labels)]
+    panels = [
+        _element(panel.title or picture.caption, width, height, _panel(panel, labels, factor))
+        for panel in picture.panels
+    ]
+    return keys, panels
 
 
 def standalone(picture: Picture) -> str:
@@ -60,7 +72,7 @@ def standalone(picture: Picture) -> str:
         f".s{i}{{stroke:{colour}}}.p{i}{{fill:{colour}}}" for i, colour in enumerate(COLOURS)
     )
     style = (
-        "<style>text{font:11px sans-serif;fill:#333}.line{fill:none;stroke-width:1.5}"
+        "<style>text{font:12px sans-serif;fill:#333}.line{fill:none;stroke-width:1.5}"
         f".frame{{fill:none;stroke:#bbb}}.ground{{fill:#fff}}{colours}</style>"
     )
     content = svg(picture).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
@@ -69,42 +81,50 @@ def standalone(picture: Picture) -> str:
     return f"{head}>{style}{ground}{body}\n"
 
 
+def _labels(picture: Picture) -> list[str]:
+    return list(dict.fromkeys(label for panel in picture.panels for label in panel.lines))
+
+
+def _factor(picture: Picture) -> float:
+    """Return how much larger than usual panels are: a single one has room."""
+    return 1.5 if len(picture.panels) == 1 else 1.0
+
+
+def _size(factor: float) -> tuple[int, int]:
+    return round(factor * WIDTH), round(factor * HEIGHT)
+
+
+def _element(label: str, width: int, height: int, content: str) -> str:
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    words = html.escape(label, quote=True)
+    return f'<svg class="picture" role="img" aria-label="{words}" {size}>{content}</svg>'
+
+
 def _step(labels: Sequence[str]) -> int:
     """Return the room of a label in the legend."""
-    return 34 + 7 * max(map(len, labels), default=0)
+    return 44 + 7 * max(map(len, labels), default=0)
 
 
-def _legend(labels: Sequence[str]) -> str:
-    return "".join(
-        f'<line class="line s{i % len(COLOURS)}" x1="{_LEFT + i * _step(labels)}" '
-        f'x2="{_LEFT + i * _step(labels) + 18}" y1="12" y2="12"/>'
-        f'<text x="{_LEFT + i * _step(labels) + 23}" y="16">{html.escape(label)}</text>'
-        for i, label in enumerate(labels)
+def _key(label: str, number: int) -> str:
+    return (
+        f'<line class="line s{number % len(COLOURS)}" x1="8" x2="26" y1="12" y2="12"/>'
+        f'<text x="31" y="16">{html.escape(label)}</text>'
     )
 
 
-def _panel(panel: Panel, labels: Sequence[str]) -> str:
+def _panel(panel: Panel, labels: Sequence[str], factor: float) -> str:
     points = [point for line in panel.lines.values() for point in line]
     x_low, x_high = _ends(x for x, _ in points)
     y_low, y_high = _ends(y for _, y in points)
-    right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
+    width, height = _size(factor)
+    right, bottom = width - _RIGHT, height - _BOTTOM
 
     def place(x: float, y: float) -> tuple[str, str]:
         across = _LEFT + (x - x_low) / (x_high - x_low) * (right - _LEFT)
         down = bottom - (y - y_low) / (y_high - y_low) * (bottom - _TOP)
         return f"{across:.1f}", f"{down:.1f}"
 
-    frame = f'x="{_LEFT}" y="{_TOP}" width="{right - _LEFT}" height="{bottom - _TOP}"'
-    parts = [
-        f'<rect class="frame" {frame}/>',
-        f'<text x="{_LEFT}" y="{_TOP - 6}">{html.escape(panel.title)}</text>',
-        f'<text x="{_LEFT - 4}" y="{_TOP + 9}" text-anchor="end">{y_high:.3g}</text>',
-        f'<text x="{_LEFT - 4}" y="{bottom}" text-anchor="end">{y_low:.3g}</text>',
-        f'<text x="{_LEFT}" y="{bottom + 14}">{x_low:.3g}</text>',
-        f'<text x="{right}" y="{bottom + 14}" text-anchor="end">{x_high:.3g}</text>',
-        f'<text x="{(_LEFT + right) / 2}" y="{bottom + 14}" text-anchor="middle">'
-        f"{html.escape(panel.x_label)}</text>",
-    ]
+    parts = [_frame(panel, (x_low, x_high), (y_low, y_high), right, bottom)]
     for label, line in panel.lines.items():
         colour = labels.index(label) % len(COLOURS)
         places = [place(x, y) for x, y in line]
@@ -114,6 +134,26 @@ def _panel(panel: Panel, labels: Sequence[str]) -> str:
             joined = " ".join(f"{x},{y}" for x, y in places)
             parts.append(f'<polyline class="line s{colour}" points="{joined}"/>')
     return "".join(parts)
+
+
+def _frame(
+    panel: Panel, xs: tuple[float, float], ys: tuple[float, float], right: int, bottom: int
+) -> str:
+    """Return a panel's box, its title and the numbers at the ends of its axes."""
+    box = f'x="{_LEFT}" y="{_TOP}" width="{right - _LEFT}" height="{bottom - _TOP}"'
+    texts = [
+        ("start", _LEFT, _TOP - 6, panel.title),
+        ("end", _LEFT - 4, _TOP + 9, f"{ys[1]:.3g}"),
+        ("end", _LEFT - 4, bottom, f"{ys[0]:.3g}"),
+        ("start", _LEFT, bottom + 14, f"{xs[0]:.3g}"),
+        ("end", right, bottom + 14, f"{xs[1]:.3g}"),
+        ("middle", (_LEFT + right) // 2, bottom + 14, panel.x_label),
+    ]
+    shown = "".join(
+        f'<text x="{x}" y="{y}" text-anchor="{anchor}">{html.escape(words)}</text>'
+        for anchor, x, y, words in texts
+    )
+    return f'<rect class="frame" {box}/>{shown}'
 
 
 def _ends(values: Iterable[float]) -> tuple[float, float]:
