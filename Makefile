@@ -4,6 +4,7 @@
 # make format  apply the formatter and the linter's fixes
 # make docs    write the generated pages: flags, results, the report and the plan of evidence
 # make notebook  an environment that runs notebooks, for their test
+# make test-tracker  a run with the real MLflow (--tracker); needs the network
 # make audit   known vulnerabilities of the pinned packages (SECURITY.md); needs the network
 ARGS ?= --task=imdb --algo=embracing
 VENV := .venv
@@ -25,12 +26,16 @@ else \
   echo "error: expected Python 3.9, 3.10 or 3.11 as python3.11, python3.10, python3.9 or python3, or uv (docs/install.md). Received: $$(python3 --version 2>/dev/null || echo no python3)" >&2; exit 2; fi
 endef
 
-.PHONY: run test check format docs audit notebook clean
+.PHONY: run test test-tracker check format docs audit notebook clean
 run: $(INSTALLED)
 	@$(BIN)/python run_experiment.py $(ARGS)
 
 test: $(INSTALLED) notebook
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile $(TEST_ARGS)
+
+test-tracker: $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --no-deps --upgrade --disable-pip-version-check --target=.venv-tracker -r requirements-tracker.txt
+	TRACKER_PACKAGES=$(CURDIR)/.venv-tracker $(BIN)/python -m pytest tests/experiments/test_trackers.py
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -19,7 +19,9 @@ def main(folder: str) -> int:
     venv.create(folder, clear=True, with_pip=True)
     python = pathlib.Path(folder) / "bin" / "python"
     options = ["--quiet", "--disable-pip-version-check"]
-    subprocess.run([python, "-m", "pip", "install", *options, *PACKAGES], check=True)
+    done = subprocess.run([python, "-m", "pip", "install", *options, *PACKAGES], check=False)
+    if done.returncode:
+        return done.returncode  # pip has said why
     report = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     own = subprocess.run(report, check=True, capture_output=True, text=True).stdout.strip()
     theirs = sysconfig.get_path("purelib")

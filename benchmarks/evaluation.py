@@ -1,11 +1,17 @@
 """Time of an evaluation: ours against a forward loop by hand, over the same examples.
 
     python -m benchmarks.evaluation [--works=resnet20,bilstm] [--turns=5] [--cpu] [--json=FILE]
+    python -m benchmarks.evaluation --kinds [--works=resnet20,bilstm] [--turns=5] [--cpu]
+        [--examples=1000]
 
 The loop has two threads, a Keras model and a `tf.function` for each, one intra-op thread, and its
 batches in memory as tensors; of its batch sizes the fastest counts. Ours and the loop take turns in
 one process; figures are medians. --cpu compares CPU seconds, for a machine on which other programs
 run. Random examples: what is timed does not depend on them.
+
+--kinds compares what `--evaluate` asks for with the test of the server's model alone: `clients`,
+and `tiers` with sub-models of half, a quarter and an eighth of the channels; they take turns
+likewise.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import dataclasses
+import functools
 import time
 from collections.abc import Sequence
 from typing import Callable
@@ -21,10 +28,12 @@ import numpy as np
 
 import models
 from benchmarks.measure import median_seconds, write_json
+from tff_partial.algorithms import heterofl
 from tff_partial.core import evaluation
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Tensor, Weights
+from tff_partial.experiments import evaluations
 
 BAR = 1.1  # at most so many times the time of the fastest bare loop
 BATCHES = (100, 500)
@@ -134,10 +143,29 @@ def compare(work: Work, turns: int, clock: Callable[[], float]) -> dict[str, flo
     return median_seconds({"ours": lambda: evaluate(weights), **runs}, turns, clock)
 
 
+def compare_kinds(work: Work, turns: int, clock: Callable[[], float]) -> dict[str, float]:
+    """Return the median seconds of the test of the server's model, and with clients or tiers."""
+    x, y = work.data()
+    spec = ModelSpec(work.create, work.shape, work.dtype, preprocess=work.preprocess)
+    weights = tf.nest.map_structure(lambda v: v.numpy(), spec.instantiate().weights)
+    params = heterofl.Params(tiers=("1/2", "1/4", "1/8"))
+    deployed = evaluations.deployed_by(heterofl.ALGORITHM, spec, params, params.tiers, x[:1])
+    labels = np.array_split(y, 100)
+    kinds = {
+        "server": evaluations.build(spec, x, y),
+        "server,clients": evaluations.build(spec, x, y, labels=labels),
+        "server,tiers": evaluations.build(spec, x, y, deployed),
+    }
+    runs = {name: functools.partial(evaluate, weights) for name, evaluate in kinds.items()}
+    return median_seconds(runs, turns, clock)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--works", default=",".join(WORKS), help="What is tested.")
     parser.add_argument("--turns", type=int, default=5, help="Evaluations after warm-up.")
+    parser.add_argument("--kinds", action="store_true", help="Compare kinds of evaluation.")
+    parser.add_argument("--examples", type=int, help="Fewer than by default.")
     parser.add_argument("--cpu", action="store_true", help="Compare CPU seconds.")
     parser.add_argument("--json", help="File for the figures.")
     args = parser.parse_args()
@@ -145,9 +173,16 @@ def main() -> None:
     clock = time.process_time if args.cpu else time.perf_counter
     figures = {}
     for name in args.works.split(","):
-        seconds = figures[name] = compare(WORKS[name], args.turns, clock)
+        measure = compare_kinds if args.kinds else compare
+        work = WORKS[name]
+        work = dataclasses.replace(work, examples=args.examples or work.examples)
+        seconds = figures[name] = measure(work, args.turns, clock)
         for system, value in seconds.items():
             print(f"{name:<9} {system:<20} {value:>7.3f} s", flush=True)
+        if args.kinds:
+            for kind in ("server,clients", "server,tiers"):
+                print(f"{name:<9} {kind}: {seconds[kind] / seconds['server']:.2f}x server")
+            continue
         fastest = min(value for system, value in seconds.items() if system != "ours")
         print(f"{name:<9} {seconds['ours'] / fastest:.2f}x the fastest loop (bar: at most {BAR})")
     write_json(args.json, figures)

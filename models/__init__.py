@@ -64,6 +64,13 @@ ARCHITECTURES: Mapping[str, Architecture] = {
             capacity_batch=32,
         ),
         Architecture("resnet18", "resnet:create_resnet18", normalized=True),
+        Architecture(
+            "resnet18_imagenet",
+            "resnet:create_resnet18_imagenet",
+            input_shape=(224, 224, 3),
+            num_classes=1000,
+            normalized=True,
+        ),
         Architecture("preact_resnet18", "resnet:create_preact_resnet18", normalized=True),
         Architecture(
             "wide_resnet28_10",
@@ -90,6 +97,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         Architecture("fedpmt_fcnn", "mlp:create_fedpmt_fcnn", inputs=_FLAT, input_shape=_GRAY),
         Architecture("mlp_200", "mlp:create_mlp_200", inputs=_FLAT, input_shape=_GRAY),
         Architecture("mlp_100", "mlp:create_mlp_100", inputs=_FLAT, input_shape=_GRAY),
+        Architecture("mlp_50_24", "mlp:create_mlp_50_24", inputs=_FLAT, input_shape=_GRAY),
         Architecture("softmax", "mlp:create_softmax", inputs=_FLAT, input_shape=_GRAY),
         Architecture(
             "bilstm",

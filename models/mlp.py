@@ -31,6 +31,14 @@ def create_mlp_100(input_shape: Shape, num_classes: int, width: float = 1.0) -> 
     return blocks.sequential("mlp_100", input_shape, parts)
 
 
+def create_mlp_50_24(
+    input_shape: Shape, num_classes: int, width: float = 1.0
+) -> tf.keras.Sequential:
+    """Hidden layers of 50 and 24 with ReLU: the MLP of FedDSE's figures 2, 6, 7 and 8."""
+    parts = blocks.dense_blocks((50, 24), num_classes, width)
+    return blocks.sequential("mlp_50_24", input_shape, parts)
+
+
 def create_softmax(input_shape: Shape, num_classes: int, width: float = 1.0) -> tf.keras.Sequential:
     """Multinomial logistic regression, one block; it has nothing that `width` could scale."""
     del width

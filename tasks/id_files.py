@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from typing import Optional
 
 import numpy as np
@@ -43,4 +44,7 @@ def read(name: str, data_dir: Optional[str], examples: int) -> np.ndarray:
 def _parse(path: pathlib.Path) -> np.ndarray:
     if path.suffix == ".npy":
         return np.asarray(np.load(path, allow_pickle=False))
-    return np.array(path.read_text(encoding="utf-8").splitlines())
+    lines = path.read_text(encoding="utf-8").splitlines()
+    # Numbers in both formats are the same owners, in the same order.
+    are_numbers = all(re.fullmatch(r"0|-?[1-9]\d{0,17}", line) for line in lines)
+    return np.array(lines, np.int64 if are_numbers and lines else None)

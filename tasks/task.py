@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # More than these is a mistake and fills the memory: clients of a population, examples that a client
 # goes through in a round, and epochs in it.
 MOST_CLIENTS, MOST_EXAMPLES, MOST_EPOCHS = 10**8, 10**8, 10**5
+TESTED = ("server", "tiers", "clients")
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _SCHEDULE = re.compile(rf"{_NUMBER}(?:\*{_NUMBER})?(?:~{_NUMBER})?(?:,{_NUMBER}:{_NUMBER})*")
 
@@ -96,6 +97,8 @@ class Settings:
       eval_every: Rounds between evaluations.
       eval_examples: Test this many random examples in rounds before the last, which tests all; all
         by default.
+      evaluate: What is tested: server (the server's model), and with commas tiers (what a client of
+        each tier would deploy) and clients (accuracy on each client's mix of labels).
       train_examples: Deal out this many random training examples; all by default.
       source: Where in which paper these numbers stand, and which of them do not.
     """
@@ -132,6 +135,7 @@ class Settings:
     sampler: str = ""
     eval_every: int = 1
     eval_examples: Optional[int] = None
+    evaluate: str = "server"
     train_examples: Optional[int] = None
     source: str = ""
 
@@ -148,6 +152,8 @@ class Settings:
         _require(known, "weight_decay_on", "be kernels or all", self.weight_decay_on)
         tested = self.eval_examples
         _require(tested is None or tested >= 1, "eval_examples", "be at least 1", tested)
+        is_known = {*self.tested} <= {*TESTED}
+        _require(is_known, "evaluate", f"be of {', '.join(TESTED)}", self.evaluate)
         clip = self.clip_norm
         _require(clip is None or clip > 0, "clip_norm", "be positive", clip)
         target = self.target_accuracy
@@ -201,6 +207,11 @@ class Settings:
         limit = f"be at most {self.participants}, the clients that take part"
         fits = self.clients_per_round <= self.participants
         _require(fits, "clients_per_round", limit, self.clients_per_round)
+
+    @property
+    def tested(self) -> list[str]:
+        """What is tested, of `TESTED`; the server's model always is."""
+        return self.evaluate.split(",")
 
     @property
     def participants(self) -> int:

@@ -82,6 +82,21 @@ def test_scripts_of_users_are_short_and_learn(name, tmp_path, monkeypatch, keep_
         assert (tmp_path / result.folder / "curves.png").exists()
 
 
+def test_algorithms_are_compared_at_equal_memory(tmp_path, monkeypatch, keep_runtime):
+    script = EXAMPLES / "compare_algorithms.py"
+    assert len(script.read_text().splitlines()) < 40
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(script), "1"])
+    values = runpy.run_path(str(script))
+    assert [result.summary["rounds"] for result in values["results"]] == [1] * 4
+    for result in values["results"]:
+        (row,) = result.rows
+        assert row["clients_strong"] + row["clients_memory_0.25"] == 8
+    folder = tmp_path / values["FOLDER"]
+    for name in ("curves.png", "report.html"):
+        assert (folder / name).stat().st_size > 1000
+
+
 def test_the_notebook_is_the_script():
     notebook = json.loads((EXAMPLES / "own_model.ipynb").read_text())
     cells = []

@@ -5,6 +5,7 @@ import pathlib
 ROOT = pathlib.Path(__file__).parent.parent
 # A few lines that start a command of `cli`.
 SHIMS = {
+    "test_activations.py",
     "test_check_gpu.py",
     "test_claims.py",
     "test_compare.py",

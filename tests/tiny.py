@@ -1,5 +1,7 @@
 """A tiny problem that the tests share: three clients, a small dense network."""
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 
@@ -50,7 +52,17 @@ def build(name, local, model=None, **params):
         params = {"population": 3, **params}
     else:
         params.pop("population", None)
+    if "examples" in params_of(algorithm):  # the server has some by default
+        params = {"server_examples": server_examples, **params}
     return algorithm.build(model or spec(), algorithm.params(local=local, **params))
+
+
+def params_of(algorithm):
+    return {field.name for field in dataclasses.fields(algorithm.params)}
+
+
+def server_examples(count):
+    return np.random.default_rng(9).normal(size=(count, FEATURES)).astype(np.float32)
 
 
 class Rounds:

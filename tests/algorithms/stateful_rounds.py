@@ -15,6 +15,7 @@ RATE = "0.4*0.8,3:0.2"
 RATES = [0.4, 0.4 * 0.8, 0.4 * 0.64, 0.2, 0.2 * 0.8]
 PARAMS = {
     "fedprox": {"mu": 0.3},
+    "fednova": {},
     "scaffold": {},
     "feddyn": {"alpha": 0.2},
     "feddc": {"alpha": 0.2},

@@ -52,11 +52,11 @@ def fjord_rates(record, round_num, rate):
     return [fitting[int(i)] for i in drawn]
 
 
-def check_against_numpy(algo, net, weighting, local):
+def check_against_numpy(algo, net, weighting, local, outputs_only=False, **params):
     is_hetero = algo not in ("width_reduction", "fjord")
     rounding = "floor" if algo == "width_reduction" else "ceil"
     data = client_data(net)
-    process = tiny.build(algo, local, NETS[net][1], tiers=TIERS, weighting=weighting)
+    process = tiny.build(algo, local, NETS[net][1], tiers=TIERS, weighting=weighting, **params)
     rounds = tiny.Rounds(process, data, tiers=3)
     expected = as_dict(net, rounds.weights())
     for round_num in range(3):
@@ -81,6 +81,7 @@ def check_against_numpy(algo, net, weighting, local):
             clip_norm=local.clip_norm,
             scale=is_hetero,
             masked=is_hetero,
+            outputs_only=outputs_only,
         )
         rounds.next()
         for name, value in as_dict(net, rounds.weights()).items():

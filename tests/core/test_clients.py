@@ -51,6 +51,9 @@ def test_client_data_with_texts_as_ids():
         {i: collections.OrderedDict(x=x, label=y) for i, (x, y) in data.items()}
     )
     check(clients.create(own), ["ann", "bob"], list(data.values()))
+    x, y = clients.examples_of(own)
+    assert sorted(y) == sorted([*data["ann"][1], *data["bob"][1]])
+    assert x.shape == (6, 2)
 
 
 def test_an_empty_data_set_is_a_client_without_examples():

@@ -97,3 +97,20 @@ def test_one_batch_and_many_give_the_same():
     whole, small = (evaluation.build(spec, x, y, size)(weights) for size in (100, 2))
     np.testing.assert_allclose(whole.loss, small.loss, rtol=1e-6)
     assert whole.metrics == small.metrics
+
+
+def test_the_accuracy_on_each_class_is_that_of_a_confusion_table():
+    spec, (x, y) = tiny.spec(), tiny.client_data(sizes=(60,))[0]
+    weights = spec.instantiate().weights
+    plain, by_class = (evaluation.build(spec, x, y, 7, classes=classes) for classes in (0, 4))
+    kernel, bias, last, logits_bias = (v.numpy() for v in weights.trainable)
+    predicted = np.argmax(np.maximum(x @ kernel + bias, 0) @ last + logits_bias, axis=1)
+    for chosen in (None, np.flatnonzero(y != 1)):
+        found, of = by_class(weights, chosen), slice(None) if chosen is None else chosen
+        table = np.zeros([4, 4])
+        np.add.at(table, (y[of], predicted[of]), 1)
+        with np.errstate(invalid="ignore"):
+            expected = np.diag(table) / table.sum(axis=1)
+        np.testing.assert_allclose(found.of_classes, expected)
+        assert np.isnan(found.of_classes[3])
+        assert found._replace(of_classes=None) == plain(weights, chosen)

@@ -159,6 +159,25 @@ def test_own_clients_and_model_get_all_that_a_run_writes(tmp_path):
         run(3, "run", tiers="strong:2,1:3")
 
 
+def test_a_run_loads_the_clients_that_it_draws_and_a_hundred_for_their_mean_size(tmp_path):
+    loaded = []
+
+    def load(client):
+        loaded.append(client)
+        return tiny.client_data(sizes=(5,), seed=client)[0]
+
+    result = tff_partial.run(
+        model=create_model,
+        clients=tff_partial.clients(load, ids=1_000_000),
+        test=load(7),
+        clients_per_round=3,
+        rounds=2,
+        output_dir=str(tmp_path / "run"),
+    )
+    assert result.summary["data"] == "own: 1,000,000 clients, 5 test examples"
+    assert len(loaded) <= 1 + 101 + 6
+
+
 def test_clients_are_numbers_of_a_task_or_a_users():
     train, test = data()
     for wrong, message in (

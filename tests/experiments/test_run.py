@@ -80,9 +80,30 @@ def test_rounds_before_the_last_are_tested_on_a_sample(by_command):
     assert json.loads((by_command / "config.json").read_text())["settings"]["eval_examples"] == 20
 
 
+def test_tiers_and_clients_are_tested_if_asked_for(by_command, tmp_path):
+    asked = {**SMALL, "evaluate": "tiers,clients", "output_dir": str(tmp_path / "run")}
+    result, plain = tff_partial.run(**asked), metrics.read(str(by_command))
+    kinds = ("client_accuracy_mean", "client_accuracy_lowest_tenth", "client_accuracy_spread")
+    kinds += ("accuracy_strong", "accuracy_moderate", "accuracy_weak")
+    added = {*result.rows[1]} - {*plain[1]}
+    assert added == {f"{test}_{kind}" for kind in kinds for test in ("test", "sampled_test")}
+    for row, same in zip(result.rows, plain):
+        assert all(row[name] == value for name, value in same.items() if name != "seconds")
+    first, *_, last = result.rows
+    assert last["test_accuracy_weak"] == last["test_accuracy"]
+    assert first["sampled_test_accuracy_weak"] == first["sampled_test_accuracy"]
+    assert first["test_accuracy_weak"] is None
+    assert result.summary["final_test_accuracy_weak"] == last["test_accuracy"]
+    lowest, mean = (last[f"test_client_accuracy_{name}"] for name in ("lowest_tenth", "mean"))
+    assert 0 <= lowest <= mean <= 1
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert [*config["execution"]["tier_costs"]] == ["strong", "moderate", "weak"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"evaluate": "tier"}, "evaluate must be of server, tiers, clients. Received"),
         ({"task": "minst"}, "task must be one of"),
         ({"rounds": 0}, "rounds must be at least 1. Received: rounds=0"),
         ({"eval_examples": 0}, "eval_examples must be at least 1. Received: eval_examples=0"),

@@ -41,6 +41,7 @@ OTHER = {
     "target_accuracy": 0.5,
     "eval_every": 3,
     "eval_examples": 10,
+    "evaluate": "clients",
     "train_examples": 100,
     "precision": "bfloat16",
     "record_precision": "bfloat16",

@@ -48,3 +48,31 @@ def reference_loss(weights, x, y):
     from tests.references import layers as reference_layers
 
     return reference_layers.loss([np.asarray(w, np.float64) for w in weights], x, y)
+
+
+@pytest.mark.parametrize("in_steps", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_discrepancies_after_every_step_and_the_same_model(name, in_steps):
+    data = tiny.client_data((12, 7, 20))
+    plain, process = (tiny.build(name, local(), measure_steps=m) for m in (False, True))
+    running = tiny.Rounds(process.in_steps() if in_steps else process, data)
+    expected = tiny.Rounds(plain, data)
+    steps = iterations(data, 2, local(), [0.3] * 2 * TAU)
+    kind = averaging(name)
+    wanted = reference.run(running.weights(), data, steps, kind, momentum=0.6, weight_decay=0.02)
+    values = [process.initial_client_state()] * 3
+    for t in range(2):
+        states = process.client_states(range(3), [True] * 3, values)
+        output = running.process.next(running.state, states, running.records)
+        running.state, values = output.state, [s["value"] for s in output.client_states]
+        found = [output.metrics["discrepancies"][f"discrepancy_{k + 1}"] for k in range(TAU)]
+        models = [wanted[t * TAU + k]["models"] for k in range(TAU)]
+        np.testing.assert_allclose(found, [spread(m) for m in models], rtol=1e-4, atol=1e-9)
+        expected.next()
+    for a, b in zip(running.weights(), expected.weights()):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def spread(models):
+    flat = np.stack([np.concatenate([w.ravel() for w in model]) for model in models])
+    return np.square(flat - flat.mean(axis=0)).sum(axis=1).mean()

@@ -48,7 +48,7 @@ def test_distillation_moves_the_mean_towards_the_ensemble():
 
 
 def test_distillation_must_have_examples():
-    with pytest.raises(ValueError, match="Received: distill=5"):
+    with pytest.raises(ValueError, match="Received: 5 wanted"):
         tiny.build("feddse", LOCAL, NETS["dense"][1], tiers=TIERS, distill=5)
 
 

@@ -7,16 +7,25 @@ from tff_partial.recipes import plan as recipe_plan
 
 TABLES = {
     "embracing": [*(f"table{n}" for n in range(1, 11)), "figure1", "figure3", "figure4"],
-    "partial_averaging": [f"table{n}" for n in range(1, 7)],
+    "partial_averaging": [
+        *(f"table{n}" for n in range(1, 7)),
+        *(f"figure{n}" for n in range(2, 14)),
+    ],
     "fedumf": [
         *("table1", "table2", "table3", "table4", "tableA1", "tableA2", "figureA5"),
         *(f"figure{n}" for n in range(3, 11)),
     ],
-    "feddse": [*(f"table{n}" for n in (1, 2, 4, 5, 6, 7)), "figure5"],
+    "feddse": [
+        *(f"table{n}" for n in (1, 2, 4, 5, 6, 7)),
+        *(f"figure{n}" for n in (2, 5, 6, 7, 8)),
+        "appendixA3",
+    ],
     "fedpmt": ["table2", "table3", "figure2"],
 }
 ALL = [f"{paper}/{name}" for paper, stems in TABLES.items() for name in stems]
-TRAINED = [name for name in ALL if catalog.load(name).kind != "exact"]
+# Those with runs of their own; figures that draw a table's runs have none.
+OWN = [name for name in ALL if not catalog.load(name).of]
+TRAINED = [name for name in OWN if catalog.load(name).kind != "exact"]
 # Stands for a run: rounds that take some time, then the files of a finished run.
 FAKE = """
 import json, os, pathlib, sys, time

@@ -22,8 +22,9 @@ def test_every_table_has_its_recipe_and_every_recipe_is_listed():
 @pytest.mark.parametrize("name", ALL)
 def test_recipe_says_what_it_is_and_has_numbers_or_words_for_every_row(name):
     recipe = catalog.load(name)
-    words = re.search(r"(table|figure)([A-Z]?\d+)", name)
-    number = {"fedpmt/table2": "II", "fedpmt/table3": "III"}.get(name, words[2])
+    words = re.search(r"(table|figure|appendix)([A-Z]?\d+)", name)
+    special = {"fedpmt/table2": "II", "fedpmt/table3": "III", "feddse/appendixA3": "A.3"}
+    number = special.get(name, words[2])
     assert recipe.title.lower().startswith(f"{words[1]} {number}:".lower())
     for row in recipe.rows:
         assert row.paper.text

@@ -6,16 +6,16 @@ import pytest
 from absl import flags
 
 import tasks
-from tests.recipes.planning import TABLES, TRAINED, plan
+from tests.recipes.planning import TRAINED, plan
+from tff_partial.cli import activations, similarity
 from tff_partial.cli import run as run_experiment
-from tff_partial.cli import similarity
 from tff_partial.core import schedules
 from tff_partial.experiments import config
 from tff_partial.experiments import flags as run_flags
 from tff_partial.recipes import catalog
 from tff_partial.recipes import plan as recipe_plan
 from tff_partial.recipes import scale as recipe_scale
-from tff_partial.similarity import study
+from tff_partial.similarity import neurons, study
 
 
 def parsed(arguments):
@@ -40,7 +40,7 @@ def test_every_run_builds_and_its_flags_say_all_of_it(name, scale, data):
             assert field == "source" or built[field] == value, (run.row.id, field)
         assert run.experiment.algo == paper.algo
         assert run.experiment.params == paper.params
-        if run.figure is None:
+        if not run.result:
             assert parsed(run.arguments) == run.experiment
 
 
@@ -52,7 +52,10 @@ def test_fedumfs_appendix_clips_and_decays_as_feddcs_code(name):
         assert local.momentum == 0
 
 
-@pytest.mark.parametrize("name", [f"feddse/{name}" for name in TABLES["feddse"] if "7" not in name])
+@pytest.mark.parametrize(
+    "name",
+    [name for name in TRAINED if name.startswith("feddse/") and catalog.load(name).kind == "runs"],
+)
 def test_feddses_clients_decay_as_heterofls_code(name):
     for run in plan(name, data="tfds").runs:
         local = config.create_params(run.experiment).local
@@ -91,6 +94,19 @@ def test_analyses_are_what_their_command_makes_of_the_flags(name, scale, data):
         for field in {*run_flags.SETTINGS} - {"eval_every", "target_accuracy"}:
             assert getattr(built, field) == getattr(wanted, field), field
         assert wanted.rounds == (100 if scale == 1 else 10)
+
+
+@pytest.mark.parametrize(("scale", "data"), [(1.0, "tfds"), (0.1, "embedded")])
+def test_activations_are_what_their_command_makes_of_the_flags(scale, data):
+    for run in plan("feddse/figure2", scale, data=data).runs:
+        flag, module, *words = run.arguments
+        assert (flag, module) == ("-m", "tff_partial.activations")
+        flags = vars(activations.parse(words))
+        given = {name: flags[name] for name in study.SETTINGS}
+        built = config.create(**neurons.create_settings(**given)).settings
+        wanted = run.experiment.settings
+        for field in {*run_flags.SETTINGS} - {"eval_every", "target_accuracy"}:
+            assert getattr(built, field) == getattr(wanted, field), field
 
 
 def test_given_flags_apply_to_every_row_and_are_noted():

@@ -77,7 +77,8 @@ def test_a_later_start_adds_settings_and_other_flags_are_refused(tmp_path):
     made, _ = plan(tmp_path, "learning_rate=0.2,0.1", seeds=2)
     assert [row.id for row in made.document.rows] == ["learning_rate=0.1", "learning_rate=0.2"]
     with pytest.raises(ValueError, match="hold a sweep with the same other settings"):
-        plan(tmp_path, "learning_rate=0.1", rounds=3)
+        plan(tmp_path, "learning_rate=0.1", local_steps=3)
+    assert plan(tmp_path, "learning_rate=0.1", rounds=3)[0].runs[0].rounds == 3  # extends it
     other = tmp_path / "other"
     other.mkdir()
     (other / "notes.txt").write_text("mine")

@@ -111,6 +111,18 @@ def fedprox(weights, clients, rounds, mu, **local):
     return models
 
 
+def fednova(weights, clients, rounds, **local):
+    """FedNova with a uniform mean: each y - x counts per gradient that it holds."""
+    net, models = Network(weights, clients, **local), []
+    x = net.initial
+    for r in rounds:
+        y = np.array([net.train(i, r, x) for i in r["selected"]])
+        a = net.step_sizes(r) / r["learning_rate"]
+        x = x + a.mean() * ((y - x) / a).mean(axis=0)
+        models.append(net.weights(x))
+    return models
+
+
 def scaffold(weights, clients, rounds, **local):
     """SCAFFOLD, option II, with a global step size of 1; all control variates start from 0.
 

@@ -192,6 +192,16 @@ def restore(small: Arrays, kept: Kept, weights: Arrays) -> tuple[Arrays, Arrays]
     return delta, mask
 
 
+def held_outputs(weights: Arrays, kept: Kept) -> Arrays:
+    """FedDSE's literal mask: 1 for all that makes a kept channel, whatever it receives from."""
+    masks = {}
+    for name, w in weights.items():
+        group = LAYERS[name.split("/")[0]][1]
+        channels = np.arange(w.shape[-1])
+        masks[name] = np.isin(channels, channels if group is None else kept[group]) + 0.0 * w
+    return masks
+
+
 def clipped(gradient: Arrays, clip_norm: float) -> Arrays:
     norm = math.sqrt(sum((g**2).sum() for g in gradient.values()))
     return {n: g * min(1.0, clip_norm / norm if norm else 1.0) for n, g in gradient.items()}
@@ -208,6 +218,7 @@ def train(
     clip_norm: float | None = None,
     scale: bool = False,
     masked: bool = False,
+    held: Arrays | None = None,
 ) -> Arrays:
     """The client's weights after its steps v <- momentum * v + g, w <- w - lr * v, v = 0 at first.
 
@@ -216,16 +227,18 @@ def train(
     together; the decay is of "kernels" only and within that norm, or of "all" and added to the
     clipped gradient, as by PyTorch's SGD after `clip_grad_norm_`; `scale` divides what
     convolutions put out by the client's rate; `masked` sets the logits of classes that are not in
-    its y to 0.
+    its y to 0. `held` masks weights of full size and their gradients.
     """
     x, y, rate = client["x"], client["y"], client.get("rate", 1.0) if scale else 1.0
-    w = {n: np.asarray(value, np.float64) for n, value in weights.items()}
+    held = held or dict.fromkeys(weights, 1.0)
+    w = {n: np.asarray(value, np.float64) * held[n] for n, value in weights.items()}
     v = {n: np.zeros(value.shape) for n, value in w.items()}
     present = np.isin(np.arange(len(w["out/bias"])), y) if masked else 1.0
     steps = client.get("steps", [[np.arange(m) for m in widths(w)]] * len(client["batches"]))
     for t, batch in enumerate(client["batches"]):
         g = gradients(net, extract(w, steps[t]), x[batch], y[batch], rate, present)
         g, _ = restore(g, steps[t], w)
+        g = {n: g[n] * held[n] for n in g}
         if weight_decay_on == "kernels":
             g = {n: g[n] + weight_decay * w[n] * n.endswith("/kernel") for n in w}
         g = g if clip_norm is None else clipped(g, clip_norm)
@@ -242,9 +255,12 @@ def federated_round(
     clients: Sequence[dict],
     weighting: str = "uniform",
     masked_rows: bool = False,
+    outputs_only: bool = False,
     **local,
 ) -> Arrays:
     """The server's weights after a round: w + sum(c * mask * delta) / sum(c * mask).
+
+    With `outputs_only` a client holds all that makes its channels (`held_outputs`).
 
     What no client holds stays as it was; with masked logits or `masked_rows`, a client holds the
     outputs of its own classes only. c is 1, or with the weighting "examples" the client's
@@ -252,9 +268,14 @@ def federated_round(
     """
     total, held = ({n: np.zeros(w.shape) for n, w in weights.items()} for _ in range(2))
     for client in clients:
-        small = extract(weights, client["kept"])
-        new = train(net, small, client, **local)
-        delta, mask = restore({n: new[n] - small[n] for n in small}, client["kept"], weights)
+        if outputs_only:
+            mask = held_outputs(weights, client["kept"])
+            new = train(net, weights, client, held=mask, **local)
+            delta = {n: new[n] - weights[n] * mask[n] for n in weights}
+        else:
+            small = extract(weights, client["kept"])
+            new = train(net, small, client, **local)
+            delta, mask = restore({n: new[n] - small[n] for n in small}, client["kept"], weights)
         if masked_rows or local.get("masked"):
             present = np.isin(np.arange(len(weights["out/bias"])), client["y"])
             mask = {n: m * present if n.startswith("out/") else m for n, m in mask.items()}

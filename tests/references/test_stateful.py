@@ -381,3 +381,16 @@ def test_inputs_are_left_alone_and_computed_in_float64(algorithm):
             assert [w.shape for w in model] == [w.shape for w in weights]
             assert all(w.dtype == np.float64 for w in model)
     assert_close(flat(weights), flat(before), atol=0)
+
+
+def test_fednova_counts_each_update_per_step():
+    weights, clients, rounds = create_problem([[0, 1]], rates=(0.2,))
+    (x,) = server_models(ref.fednova, weights, clients, rounds)
+    start, deltas = flat(weights), []
+    for i in (0, 1):  # two and three steps
+        w = start
+        for batch in rounds[0]["batches"][i]:
+            w = w - 0.2 * gradient(w, clients[i], batch)
+        deltas.append((w - start) / STEPS[i])
+    expected = start + (STEPS[0] + STEPS[1]) / 2 * (deltas[0] + deltas[1]) / 2
+    np.testing.assert_allclose(x, expected, rtol=1e-10)

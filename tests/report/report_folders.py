@@ -38,7 +38,9 @@ COLUMNS = (
 )
 
 
-def write_run(folder, accuracies, is_real=True, summary=None, extra=None, **settings):
+def write_run(
+    folder, accuracies, is_real=True, summary=None, extra=None, tier_costs=None, **settings
+):
     """A run with these test accuracies ('' where it was not evaluated).
 
     A round sends 1,000,000 bytes down and 500,000 up, and takes 10 simulated seconds.
@@ -49,12 +51,15 @@ def write_run(folder, accuracies, is_real=True, summary=None, extra=None, **sett
       is_real: What config.json says of the data; None for a run from before it said so.
       summary: More figures of summary.json.
       extra: Column of metrics.csv -> its value in every round.
+      tier_costs: What config.json says that tiers take.
       settings: Those that differ from SETTINGS; rounds are as many as there are accuracies.
     """
     folder.mkdir(parents=True)
     data = {"data": EMBEDDED} if is_real is False else {}
     all_settings = {**SETTINGS, **data, "rounds": len(accuracies), **settings}
     execution = {"runtime": "in_process", "data_dir": "/srv/data"}
+    if tier_costs is not None:
+        execution["tier_costs"] = tier_costs
     if is_real is not None:
         execution["data_is_real"] = is_real
     config = {"settings": all_settings, "execution": execution, "versions": {}}

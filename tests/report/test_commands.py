@@ -77,6 +77,10 @@ EXPERIMENTS = {
     "devices": ["--task=mnist", "--algo=fedpmt", "--device_speeds=0.2,1", "--round_deadline=26.5"],
     "bool": ["--task=mnist", "--algo=fedumf", "--fedumf_literal", "--clip_norm=10"],
     "paper": ["--task=mnist", "--algo=feddc", "--preset=paper"],
+    "optimizers": [
+        *("--task=mnist", "--algo=fedavg", "--local_optimizer=adam", "--local_beta_1=0.5"),
+        *("--server_optimizer=fedadam", "--server_learning_rate=0.1"),
+    ],
     "no target": ["--task=mnist", "--algo=fedavg", "--target_accuracy=0"],
 }
 
@@ -96,6 +100,18 @@ def test_the_command_of_a_single_run_gives_the_same_settings(results, arguments)
     assert identity(repeated, data) == settings
     assert "--data=tfds" in repeated
     assert "--data_dir=<folder>" in repeated
+
+
+def test_commands_name_what_is_the_users(results):
+    own = {"task": "my_module:TASK#12345678", "model": "my_module:create#90abcdef"}
+    write_run(results / "a", [0.5], **own)
+    write_run(results / "b", [0.5], model="tests.own:<lambda>#90abcdef")
+    write_run(results / "c", [0.5], data="own: 4 clients, 40 test examples", task="own")
+    found = sections.find([str(results)])
+    first, *others = sorted(row.command for section in found for row in section.rows)
+    assert "--task=my_module:TASK " in first
+    assert "--model=my_module:create" in first
+    assert [command.partition("#")[0] for command in others] == ["tff_partial.run(...) "] * 2
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,12 @@ def test_unfinished_seeds_do_not_cut_finished_curves_short(results):
     assert curve["seeds"] == 1
 
 
+def test_every_curve_says_of_which_row_it_is(results):
+    write_run(results / "a", [0.1])
+    (section,) = sections.find([str(results)])
+    assert [curve["id"] for curve in curves.figure(section)["curves"]] == [""]
+
+
 def test_long_curves_are_thinned_and_values_that_are_no_numbers_left_out(results):
     write_run(results / "a", [i / 1000 for i in range(1000)], extra={"discrepancy": "nan"})
     (section,) = sections.find([str(results)])

@@ -22,6 +22,11 @@ def test_a_recipe_is_judged_claim_by_claim():
         "Holds: A is better than B. Undecided (one seed, no interval): A is better than B."
     )
     assert ledger.verdict_of(found, "own/table2") == ""
+    open_ones = [finding(ledger.NOT_RUN)] * 2
+    assert ledger.verdict_of(open_ones, "own/table1") == "Not run: 2 claims."
+    assert ledger.verdict_of([*found, open_ones[0]], "own/table1").endswith(
+        " Not run: 1 other claim."
+    )
 
 
 @pytest.mark.parametrize(

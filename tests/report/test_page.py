@@ -1,13 +1,15 @@
 """The page: marks, escaping, and what it is made of."""
 
 import configparser
+import dataclasses
 import itertools
 import pathlib
 import re
 from html.parser import HTMLParser
 
 from tests.report.report_folders import MARK, rendered, row, tables, write_recipe, write_run
-from tff_partial.report import page
+from tff_partial.report import curves, page, sections
+from tff_partial.results import neurons, text_files
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -97,3 +99,36 @@ def test_every_file_of_the_page_is_part_of_the_package():
     assert {p.name for p in assets.parent.glob(pattern)} == {p.name for p in assets.iterdir()}
     version = re.search(r"\(v([\d.]+)\)", (assets / "uPlot.iife.min.js").read_text())[1]
     assert f"version {version}" in (assets / "README.md").read_text()
+
+
+def test_a_drawing_of_the_paper_names_its_curves_and_its_quantity(results):
+    write_run(results / "a", [0.1])
+    write_run(results / "b", [0.2], extra={"global_loss": 0.5}, learning_rate="0.5")
+    (section,) = sections.find([str(results)])
+    rows = [dataclasses.replace(row, id=f"row{i}") for i, row in enumerate(section.rows)]
+    section = dataclasses.replace(section, rows=tuple(rows))
+    ids = [row.id for row in rows if "global_loss" in row.runs[0].rows[0]]
+    known = curves.Drawing("paper/figure1", "Figure <1>", tuple(ids), ("speed", "global_loss"))
+    unknown = curves.Drawing("paper/figure2", "Figure 2", ("none",), ("global_loss",))
+    text = page.render([section], (), {"": [known, unknown]})
+    place = [row.id for row in rows].index(ids[0])
+    assert f'<option value="{place}" data-quantity="global_loss">Figure &lt;1&gt;</option>' in text
+    assert "Figure 2" not in text
+    assert " selected>" not in text
+    own = known._replace(name=section.results.recipe)
+    chosen = page.render([section], (), {"": [own]})
+    assert '<option value="global_loss" selected>' in chosen
+    assert 'class="drawing"' not in page.render([section])
+
+
+def test_pictures_of_neurons_are_in_the_page(results):
+    write_run(results / "a", [0.1])
+    rows = [
+        {"client": name, "layer": 1, "name": "fc1", "neuron": i, "activation": 1.0 * i}
+        for name in ("client 1", "client 2", neurons.EVERYBODY)
+        for i in range(1, 4)
+    ]
+    text_files.write_csv(str(results / "a" / neurons.ACTIVATIONS), neurons.COLUMNS, rows)
+    text = page.render(sections.find([str(results)]))
+    assert text.count("<figcaption>Figure ") == 3
+    assert "Most active third of each layer" in text

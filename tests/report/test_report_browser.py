@@ -5,7 +5,7 @@ import pytest
 from tests import chromium
 from tests.report.report_folders import row, write_recipe, write_run
 from tff_partial.cli.report import main
-from tff_partial.report import page, sections
+from tff_partial.report import curves, page, sections
 from tff_partial.report.ledger import HOLDS, NOT_RUN, UNDECIDED, Estimate, Finding
 
 pytestmark = pytest.mark.skipif(
@@ -231,4 +231,45 @@ def test_the_ledger_can_be_filtered(browser, report):
     assert browser.run(shown) == []
     assert not browser.run("document.querySelector('.none').hidden")
     assert browser.run("document.querySelectorAll('.ledger svg').length") == 4
+    assert browser.problems() == []
+
+
+def test_a_figure_of_the_paper_shows_its_rows_and_its_quantity(browser, report):
+    found = sections.find([str(report.parent / "results")])
+    name = found[0].results.recipe
+    drawing = curves.Drawing("own/figure9", "Figure 9", ("weak",), ("test_accuracy",))
+    itself = curves.Drawing(name, "Table 1", ("strong",), ("speed", "train_loss"))
+    path = report.parent / "drawing.html"
+    path.write_text(page.render(found, (), {name: [itself, drawing]}))
+    browser.open(path, *SCREENS["desk"])
+    browser.see("#part-0 figure")
+    assert browser.run(PRESSED) == ["true", "true"]
+    # The recipe draws its own figure: what that shows is there at first.
+    quantity = "document.querySelector('#part-0 .quantity select').value"
+    assert browser.run(quantity) == "train_loss"
+    browser.run(
+        "(() => { const s = document.querySelector('#part-0 .drawing select');"
+        " s.selectedIndex = 1; s.dispatchEvent(new Event('change')); })()"
+    )
+    assert browser.run(quantity) == "test_accuracy"
+    assert browser.run(PRESSED) == ["false", "true"]
+    assert browser.run(PIXELS % "--c0") == 0
+    assert browser.run(PIXELS % "--c1") > 50
+    assert browser.problems() == []
+
+
+def test_late_rounds_alone_begin_where_they_begin(browser, tmp_path):
+    extra = {f"discrepancy_{step}": 0.1 * step for step in range(1, 11)}
+    write_run(tmp_path / "results" / "a", [0.1] * 120, extra=extra)
+    path = tmp_path / "page.html"
+    assert main([str(tmp_path / "results"), f"--output={path}"]) == 0
+    browser.open(path, *SCREENS["desk"])
+    browser.see("#part-0 figure")
+    browser.run(
+        "(() => { const s = document.querySelector('#part-0 .quantity select');"
+        " s.value = 'discrepancy_last'; s.dispatchEvent(new Event('change')); })()"
+    )
+    browser.hover("#part-0 .u-over")
+    # 500 of the 1,200 steps: rounds 70.1 to 120, whose middle is 95.
+    assert 90 < float(browser.run(READOUT).split()[-1].strip(":")) < 100
     assert browser.problems() == []

@@ -44,6 +44,34 @@ def test_tiers_and_capacity(results):
     assert weak["training accuracy, %"] == "25.00 ± 0.00"
 
 
+COSTS = {
+    "strong": {"memory": 1.0, "compute": 1.0, "parameters": 2000, "bytes_down": 8e6},
+    "memory_0.25": {"memory": 0.24, "compute": 0.3, "parameters": 500, "bytes_down": 2e6},
+}
+
+
+def test_what_tiers_take_and_how_accurate_they_are_where_clients_are(results):
+    extra = {"clients_strong": 1, "clients_memory_0.25": 3, "test_accuracy_memory_0.25": 0.625}
+    extra |= {f"test_client_accuracy_{name}": 0.5 for name in ("mean", "lowest_tenth", "spread")}
+    tiers = {"tiers": "strong:25%,memory:0.25:75%", "algo": "heterofl", "clients": 16}
+    write_run(results / "a", [0.5], extra=extra, tier_costs=COSTS, **tiers)
+    text, _ = rendered(results)
+    (costs,), (strong, weak) = tables(text)
+    assert costs["lowest tenth of clients, %"] == costs["mean over clients, %"] == "50.00"
+    assert [strong["clients"], weak["clients"], weak["tier"]] == ["4", "12", "memory:0.25"]
+    assert weak["clients a round"] == "3"
+    assert (weak["memory"], weak["parameters"], weak["MB down"]) == ("0.24", "500", "2")
+    assert (strong["MB up"], strong["test accuracy, %"]) == ("–", "–")
+    assert weak["test accuracy, %"] == "62.50"
+
+
+def test_damaged_costs_of_tiers_are_left_out(results):
+    for i, damaged in enumerate(([], {"strong": 3}, {"strong": {"memory": "all"}})):
+        write_run(results / f"{i}", [0.5], tier_costs=damaged, tiers="strong:4", algo="embracing")
+    _, tiers = tables(rendered(results)[0])
+    assert {line["clients"] for line in tiers} == {"4"}
+
+
 def test_a_target_that_was_reached_on_a_sample_says_so(results):
     extra = {"sampled_test_accuracy": 0.75, "test_examples": 1000}
     write_run(results / "a", ["", ""], extra=extra, eval_examples=1000)

@@ -78,3 +78,20 @@ def test_the_terminal_has_two_columns():
     assert (
         summary.format_table({"a": 0.5, "name": None, "x": 3}) == "a     0.5000\nname  -\nx     3"
     )
+
+
+def test_final_accuracy_where_clients_are():
+    table = rows(0.5, 0.6)
+    for i, row in enumerate(table):
+        row |= {"test_accuracy_memory_0.25": 0.1 * i, "test_accuracy_strong": None}
+        row |= {"test_client_accuracy_lowest_tenth": 0.2 * i, "test_accuracy_local": 1.0}
+    settings = {**SETTINGS, "tiers": "strong:1,memory:0.25:75%", "clients": 4}
+    found = summary.summarize(settings, "toy", table)
+    names = [name for name in found if name.startswith("final_test_")]
+    assert {name: found[name] for name in names} == pytest.approx(
+        {
+            "final_test_accuracy": 0.6,
+            "final_test_accuracy_memory_0.25": 0.1,
+            "final_test_client_accuracy_lowest_tenth": 0.2,
+        }
+    )

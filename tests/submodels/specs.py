@@ -13,7 +13,7 @@ from tff_partial.submodels import narrowing, slicing
 SHAPES = {"bilstm": (6,)}
 # Small enough to be built many times.
 WIDTHS = {"wide_resnet28_10": 0.1, "wide_resnet16_8": 0.1, "femnist_cnn": 0.25, "vgg11": 0.25}
-WIDTHS |= {"resnet18": 0.25, "preact_resnet18": 0.25}
+WIDTHS |= {"resnet18": 0.25, "preact_resnet18": 0.25, "resnet18_imagenet": 0.1}
 
 
 @functools.cache

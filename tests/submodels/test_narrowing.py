@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import models
+from tests.submodels.nets import NETS
 from tests.submodels.specs import WIDTHS, check_small_equals_zeroed, random_kept, spec_of, user_spec
 from tff_partial.submodels import groups as channel_groups
 from tff_partial.submodels import narrowing, slicing
@@ -180,3 +181,17 @@ def test_the_scaler_divides_in_training_only(normalization):
     ratio = np.abs(scaled.forward(x, True)).max() / np.abs(plain.forward(x, True)).max()
     # Four convolutions, each times 4, if no normalisation undoes it.
     assert (ratio > 100) if normalization == "none" else (0.9 < ratio < 1.5)
+
+
+def test_padded_layers_make_what_is_kept_and_receive_all():
+    spec = NETS["conv"][1]
+    channels = channel_groups.analyse(spec)
+    padded = narrowing.create_padded(spec, [3, 2])
+    with tf.Graph().as_default():
+        shapes = [tuple(v.shape) for v in padded.instantiate().trainable]
+        whole = [v.shape for v in spec.instantiate().trainable]
+    assert shapes == [(3, 3, 2, 3), (3,), (3, 3, 5, 3), (3,), (3, 3, 5, 2), (2,), (96, 4), (4,)]
+    made = channel_groups.made(channels)
+    kept = [np.arange(3), np.arange(2)]
+    values = slicing.extract(made, [tf.zeros(shape) for shape in whole], kept)
+    assert [tuple(value.shape) for value in values] == shapes

@@ -24,6 +24,14 @@ def test_numbers_and_texts_are_read_as_named_or_from_the_data_folder(
     assert id_files.read("ids.txt", str(tmp_path), 1).tolist() == ["carl"]
 
 
+def test_numbers_are_numbers_in_both_formats(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "ids.txt").write_text("10\n-9\n0\n")
+    ids = id_files.read("ids.txt", str(tmp_path), 3)
+    assert (ids.dtype, ids.tolist()) == (np.int64, [10, -9, 0])
+    (tmp_path / "ids.txt").write_text("10\n09\n0\n")
+    assert id_files.read("ids.txt", str(tmp_path), 3).tolist() == ["10", "09", "0"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -17,6 +17,7 @@ from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.processes.stateful import StatefulProcess
+from tff_partial.submodels import selection
 from tff_partial.tiers import Tier
 
 
@@ -69,6 +70,8 @@ class Algorithm(Generic[Params]):
         (names of the tiers, for an algorithm that treats them differently), `population` (number
         of all clients), `active` (number of clients that keep their local models for some rounds),
         or `server_examples` (number -> that many unlabelled examples of the server).
+      rule: (model, params) -> how the channels of a sub-model are chosen (submodels.selection);
+        None where clients of every tier deploy the whole model.
       tiers_are_rates: Whether a tier is a rate of the model's channels, which may be drawn every
         round.
       next_cohort_trains: Whether the clients of the next round train in this one as well.
@@ -82,6 +85,7 @@ class Algorithm(Generic[Params]):
     build: Callable[[ModelSpec, Params], Union[LearningProcess, StatefulProcess]]
     cost: Callable[[ModelSpec, Params, Tier], costs.ClientCost]
     needs: tuple[str, ...] = ()
+    rule: Optional[Callable[[ModelSpec, Params], selection.CreateRule]] = None
     tiers_are_rates: bool = False
     next_cohort_trains: bool = False
     defaults: Defaults = dataclasses.field(default_factory=Defaults)

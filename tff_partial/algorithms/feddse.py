@@ -15,11 +15,20 @@ With `distill` > 0 the server then distils the ensemble of the clients' sub-mode
 (FedDF, section 7.6; processes.distillation). Static batch normalisation and the scaler are the
 paper's; masked logits and clipping are those of HeteroFL's code, whose set-up the paper follows.
 
-Differences from the paper: its mask M is on the outputs of a layer only, M_{l,i,j} = 0 if neuron i
-of layer l is pruned, so that a kept neuron keeps its weights from pruned neurons of the layer
-before. They see no input and do not learn, but count in the mean, with an update of zero. Here the
-small model is sliced on both sides: such weights are not the client's, and their mean is over the
-clients that keep both neurons. Layers whose outputs are added share their neurons, and their score
+The paper's mask M is on the outputs of a layer only, M_{l,i,j} = 0 if neuron i of layer l is
+pruned, and so is the upload of its table 7. A kept neuron then keeps its weights from pruned
+neurons of the layer before. They see no input and do not learn (but decay, if weights do), and
+count in the mean. That is `mask` = outputs. By default (`both`) the small model is sliced on both
+sides: such weights are not the client's, and their mean is over the clients that keep both neurons.
+It is smaller by far, and trained at its size; with the mask on outputs a model of full size is
+trained here, with zeros, and its cost is that of what is held.
+
+With `inference_data` = generated the server chooses, without the client's data (appendix A.3): it
+trains a generator against w_t, lets it make examples of the client's labels, whose shares the
+client tells, and sends the sub-model (submodels.pseudo_data). The paper gives no details and no
+results of this.
+
+Differences from the paper: layers whose outputs are added share their neurons, and their score
 is the mean over their activations. Left open there: the score of a channel of a convolution is its
 mean over positions as well.
 """
@@ -31,14 +40,18 @@ from typing import Callable, Optional
 
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm, Defaults
-from tff_partial.core.model import ModelSpec
-from tff_partial.core.types import Array, LearningProcess, Tensor
+from tff_partial.core import checks
+from tff_partial.core.model import Model, ModelSpec
+from tff_partial.core.types import Array, LearningProcess, Record, Tensor
 from tff_partial.processes import distillation, submodel
+from tff_partial.submodels import narrowing, pseudo_data, selection
 from tff_partial.submodels import scores as activations
-from tff_partial.submodels import selection
 from tff_partial.submodels.groups import Channels
 
+MASKS = ("both", "outputs")
+INFERENCE_DATA = ("local", "generated")
 _BATCH = 100  # examples at a time in the inference pass
+_GENERATED = 256  # pseudo examples of a client, where their number is not given
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +61,10 @@ class Params(submodel.HeteroParams):
     Attributes:
       temperature: T of the sampling of neurons; 0 takes the most active ones.
       inference_examples: Number of local examples that are looked at; 0: all.
+      inference_data: Activations are those of the client's `local` data, or of data that the
+        server has `generated` for the client's labels.
+      mask: A client holds weights between kept neurons (`both` sides), or all weights into kept
+        neurons (`outputs`).
       distill: Number of unlabelled examples that the server distils with; 0: it does not.
       distill_steps: Steps of the distillation after every round.
       distill_learning_rate: Learning rate of the distillation's Adam.
@@ -56,6 +73,8 @@ class Params(submodel.HeteroParams):
 
     temperature: float = 0.0
     inference_examples: int = 0
+    inference_data: str = "local"
+    mask: str = "both"
     distill: int = 0
     distill_steps: int = 50
     distill_learning_rate: float = 1e-3
@@ -65,47 +84,73 @@ class Params(submodel.HeteroParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("temperature", "inference_examples", "distill"):
+        for name in ("temperature", "inference_examples"):
             if (value := getattr(self, name)) < 0:
                 raise ValueError(f"{name} must not be negative. Received: {name}={value}")
-        for name in ("distill_steps", "distill_learning_rate"):
-            if (value := getattr(self, name)) <= 0:
-                raise ValueError(f"{name} must be positive. Received: {name}={value}")
+        distillation.check(
+            self.distill, self.distill_steps, self.distill_learning_rate, prefix="distill_"
+        )
+        checks.one_of("mask", self.mask, MASKS)
+        checks.one_of("inference_data", self.inference_data, INFERENCE_DATA)
+
+    def at_rate(self, model: ModelSpec, rate: float) -> submodel.Submodel:
+        small = super().at_rate(model, rate)
+        return submodel.masked(model, small, self.scaler) if self.mask == "outputs" else small
 
     def cost_at(self, model: ModelSpec, rate: float) -> costs.ClientCost:
-        """Return a client's cost of a round: it receives the whole model and runs it once."""
-        trained = super().cost_at(model, rate)
-        whole = costs.whole(model, self.local.batch_size)
+        """Return a client's cost of a round: it receives the whole model and runs it once.
+
+        Unless the server has chosen: then it receives what it trains.
+        """
+        small, batch = self.at_rate(model, rate), self.local.batch_size
+        outputs_only = self.mask == "outputs"
+        held = narrowing.create_padded(model, small.sizes) if outputs_only else small.spec
+        trained, whole = costs.narrow(model, held, batch), costs.whole(model, batch)
+        if self.inference_data == "generated":
+            return trained
         looks = 0 if trained.parameters == whole.parameters else whole.forward
         return dataclasses.replace(trained, bytes_down=whole.bytes_down, record=looks)
 
 
 def build(model: ModelSpec, params: Params) -> LearningProcess:
     """Return the process."""
+    distill = distillation.create(
+        params.server_examples, params.distill, params.distill_steps, params.distill_learning_rate
+    )
+    outputs_only = params.mask == "outputs"
+    rule = _rule(model, params)
+    return submodel.build(model, params, rule, distill=distill, outputs_only=outputs_only)
+
+
+def _rule(model: ModelSpec, params: Params) -> selection.CreateRule:
+    """Return how a client's channels are chosen."""
 
     def create_rule(channels: Channels) -> selection.Rule:
         whole = model.instantiate(initial=False)
-        score = activations.build_scores(whole, channels, params.inference_examples, _BATCH)
+        scores = _build_scores(whole, channels, params)
 
         def rule(request: selection.Request) -> list[Tensor]:
             if all(k == g.size for k, g in zip(request.sizes, channels.groups)):
                 return selection.ordered(channels)(request)  # there is nothing to choose
             whole.assign(request.weights)
-            scores = score(request.record["x"], request.record["seed"])
-            return selection.sampled(scores, request, params.temperature)
+            return selection.sampled(scores(request.record), request, params.temperature)
 
         return rule
 
-    return submodel.build(model, params, create_rule, distill=_distillation(params))
+    return create_rule
 
 
-def _distillation(params: Params) -> Optional[distillation.Distillation]:
-    if not params.distill:
-        return None
-    if params.server_examples is None:
-        raise ValueError(f"server_examples must be given. Received: distill={params.distill}")
-    examples = params.server_examples(params.distill)
-    return distillation.Distillation(examples, params.distill_steps, params.distill_learning_rate)
+def _build_scores(
+    whole: Model, channels: Channels, params: Params
+) -> Callable[[Record], list[Tensor]]:
+    """Return a function of a client's record: the score of each channel of each group."""
+    if params.inference_data == "local":
+        score = activations.build_scores(whole, channels, params.inference_examples, _BATCH)
+        return lambda record: score(record["x"], record["seed"])
+    examples = params.inference_examples or _GENERATED
+    generate = pseudo_data.build(whole, channels.classes, examples)
+    score = activations.build_scores(whole, channels, 0, _BATCH, lambda x: x)
+    return lambda record: score(generate(record["y"], record["seed"]), record["seed"])
 
 
 ALGORITHM = Algorithm(
@@ -116,6 +161,7 @@ ALGORITHM = Algorithm(
     build=build,
     cost=submodel.cost,
     needs=("tiers", "server_examples"),
+    rule=_rule,
     tiers_are_rates=True,
     defaults=Defaults(clip_norm=1.0, normalization="static"),
 )

@@ -71,5 +71,6 @@ ALGORITHM = Algorithm(
     build=build,
     cost=cost,
     needs=("tiers",),
+    rule=lambda model, params: selection.ordered,
     tiers_are_rates=True,
 )

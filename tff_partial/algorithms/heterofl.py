@@ -47,6 +47,7 @@ ALGORITHM = Algorithm(
     build=build,
     cost=submodel.cost,
     needs=("tiers",),
+    rule=lambda model, params: selection.ordered,
     tiers_are_rates=True,
     defaults=Defaults(clip_norm=1.0, normalization="static"),
 )

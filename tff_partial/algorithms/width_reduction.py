@@ -49,5 +49,6 @@ ALGORITHM = Algorithm(
     build=build,
     cost=submodel.cost,
     needs=("tiers",),
+    rule=lambda model, params: selection.ordered,
     tiers_are_rates=True,
 )

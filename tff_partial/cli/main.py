@@ -22,6 +22,7 @@ COMMANDS = {
     "plots": "Draw the curves of several runs beside each other.",
     "costs": "Print what training a model costs a client, beside the papers' tables.",
     "similarity": "Measure how similar clients' local models become.",
+    "activations": "Measure which neurons clients activate.",
     "check-gpu": "Check that training works on a GPU; print a report for an issue.",
     "worker": "Run a TFF worker on this host, for --runtime=remote.",
 }

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from tff_partial.cli import command_line
-from tff_partial.recipes import claims
+from tff_partial.recipes import claims, drawings
 from tff_partial.report import markdown, page, sections
 from tff_partial.report.runs import ReportError
 from tff_partial.results import text_files
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
             introduction = sections.read_remarks(flags.remarks, "introduction")
             text = markdown.render(parts, introduction, findings)
         else:
-            text = page.render(parts, findings)
+            text = page.render(parts, findings, drawings.all_of())
         _write(output, text)
     except ValueError as error:
         for line in str(error).splitlines():

@@ -35,6 +35,7 @@ class Clients:
 
     Attributes:
       ids: The id of each client, whose number is its position.
+      label: Name of the label in the elements of data sets, where it is not a usual one.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Clients:
             raise ValueError(
                 f"sizes must have an entry for each of {len(ids)} clients. Received: {len(sizes)}"
             )
-        self.ids, self._load, self._sizes, self._label = ids, load, sizes, label
+        self.ids, self._load, self._sizes, self.label = ids, load, sizes, label
         self._seen: dict[int, int] = {}
         self._cached = functools.lru_cache(maxsize=_KEPT)(self._examples)
 
@@ -100,7 +101,7 @@ class Clients:
 
     def _examples(self, client: int) -> Examples:
         try:
-            x, y = examples_of(self._load(self.ids[client]), self._label)
+            x, y = examples_of(self._load(self.ids[client]), self.label)
         except ValueError as error:
             raise ValueError(f"client {self.ids[client]!r}: {error}") from error
         self._seen[client] = len(y)
@@ -147,7 +148,7 @@ def create(
 
 
 def examples_of(value: Any, label: Optional[str] = None) -> Examples:
-    """Return examples and labels from a pair of arrays or a `tf.data.Dataset`.
+    """Return examples and labels from a pair of arrays, a `tf.data.Dataset` or all of a ClientData.
 
     A data set has pairs or dictionaries with two entries as elements, examples or batches of them.
     Numbers of 64 bits become 32 bits wide.
@@ -155,6 +156,8 @@ def examples_of(value: Any, label: Optional[str] = None) -> Examples:
     Raises:
       ValueError: If it is neither, or labels are not whole numbers, one an example.
     """
+    if hasattr(value, "create_tf_dataset_from_all_clients"):
+        value = value.create_tf_dataset_from_all_clients(seed=0)
     if hasattr(value, "element_spec"):
         value = _read(value, label)
     is_pair = isinstance(value, (tuple, list)) and len(value) == 2

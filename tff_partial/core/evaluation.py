@@ -17,11 +17,15 @@ from tff_partial.core.types import Array, Structure, Tensor, Weights
 
 
 class Evaluation(NamedTuple):
-    """Means over so many examples; `metrics` by name."""
+    """Means over so many examples; `metrics` by name.
+
+    `of_classes` is the accuracy on the examples of each class [classes], NaN where there are none.
+    """
 
     loss: float
     metrics: dict[str, float]
     examples: int
+    of_classes: Optional[Array] = None
 
 
 def build(
@@ -31,6 +35,7 @@ def build(
     batch_size: Optional[int] = None,
     calibration: Optional[Array] = None,
     calibration_batch: int = 100,
+    classes: int = 0,
 ) -> Callable[..., Evaluation]:
     """Return `evaluate(weights, examples=None) -> Evaluation` over x [n, ...] and y [n].
 
@@ -50,6 +55,7 @@ def build(
         with static batch normalisation only.
       calibration_batch: The most examples in a batch of `calibration`; the batches' sizes differ
         by one at most.
+      classes: If given, the accuracy on each of so many classes is told as well.
 
     Raises:
       ValueError: If there is no example, or none to calibrate a model that needs it.
@@ -62,7 +68,11 @@ def build(
     def batch_sums(x: Tensor, y: Tensor) -> Tensor:
         logits = model.forward(model.preprocess(x), training=False)
         values = [model.losses(y, logits), *model.metrics(y, logits)]
-        return tf.stack([tf.reduce_sum(value) for value in values])
+        sums = tf.stack([tf.reduce_sum(value) for value in values])
+        if not classes:
+            return sums
+        correct = tf.math.unsorted_segment_sum(objectives.accuracy(y, logits), y, classes)
+        return tf.concat([sums, correct], axis=0)
 
     signature = [_batch_spec(model), tf.TensorSpec([None], tf.int32)]
     map_batches = _Mapper(batch_sums, signature, -(-len(labels) // size))
@@ -74,11 +84,19 @@ def build(
         places = np.arange(len(labels)) if examples is None else examples
         batches = np.split(places, range(size, len(places), size))
         sums = map_batches([(x[batch], labels[batch]) for batch in batches])
-        total = np.sum(sums, axis=0, dtype=np.float64) / len(places)
-        values = dict(zip(map(objectives.name_of, spec.metrics), map(float, total[1:])))
-        return Evaluation(float(total[0]), values, len(places))
+        total = np.sum(sums, axis=0, dtype=np.float64)
+        names = map(objectives.name_of, spec.metrics)
+        loss, *means = map(float, total[: len(total) - classes] / len(places))
+        of_classes = _ratios(total[-classes:], labels[places]) if classes else None
+        return Evaluation(loss, dict(zip(names, means)), len(places), of_classes)
 
     return evaluate
+
+
+def _ratios(correct: Array, labels: Array) -> Array:
+    """Return correct predictions over examples of each class, NaN where there are none."""
+    examples = np.bincount(labels, minlength=len(correct))
+    return np.divide(correct, examples, np.full(len(correct), np.nan), where=examples > 0)
 
 
 def draw_sample(examples: int, size: Optional[int], seed: int) -> Optional[Array]:

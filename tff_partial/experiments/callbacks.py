@@ -31,6 +31,9 @@ class Callback:
     def on_round(self, done: int, row: Row) -> None:
         """Called after a round with the number of rounds done and the row of metrics.csv."""
 
+    def on_error(self, error: BaseException) -> None:
+        """Called before `on_end` with what ended training before its last round, if it did."""
+
     def on_end(self) -> None:
         """Called when training ends, whatever ended it, even if it has not started."""
 

@@ -8,8 +8,9 @@ from tff_partial import costs
 from tff_partial import tiers as tier_types
 from tff_partial.core import tracing
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.types import Array
 from tff_partial.costs import overview, rounds
-from tff_partial.experiments import bundled, config
+from tff_partial.experiments import bundled, config, evaluations
 from tff_partial.experiments.bundled import tasks
 from tff_partial.experiments.config import Experiment
 from tff_partial.experiments.participation import ClientArrays, Process
@@ -83,6 +84,35 @@ def create_process(
     if several_workers and isinstance(process, AveragingProcess):
         return process.in_steps()
     return process
+
+
+def create_evaluation(
+    experiment: Experiment,
+    model: ModelSpec,
+    data: tasks.FederatedData,
+    calibration: Optional[Array] = None,
+) -> evaluations.Evaluate:
+    """Return what tests the server's model, and what else the settings ask for.
+
+    `calibration` are the examples for the statistics of static batch normalisation.
+    """
+    algorithm, settings, deployed = experiment.algorithm, experiment.settings, None
+    if "tiers" in settings.tested:
+        params, tiers = config.create_params(experiment, data), config.tiers_of(experiment)
+        examples = config.mixed_examples(data, experiment.seed)
+        deployed = evaluations.deployed_by(
+            algorithm, model, params, tiers, examples, experiment.seed
+        )
+    labels = (data.client(client)[1] for client in range(data.num_clients))
+    return evaluations.build(
+        model,
+        data.test_x,
+        data.test_y,
+        deployed,
+        labels if "clients" in settings.tested else None,
+        calibration=calibration,
+        calibration_batch=settings.batch_size,
+    )
 
 
 def create_accounts(

@@ -20,6 +20,7 @@ from tff_partial.costs.rounds import Devices, parse_speeds
 from tff_partial.experiments import bundled, flags, own
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.experiments.participation import ClientArrays, TierFn
+from tff_partial.results.schema import OPTIMIZERS
 
 PRESETS = ("demo", "paper")
 # Of the clients, where neither the task nor the user says: case 8 of EmbracingFL's tables.
@@ -169,11 +170,11 @@ _HEEDED = {
 
 
 def _check_optimizer_flags(settings: tasks.Settings, given: Mapping[str, Any]) -> None:
-    """Raise a ValueError if a flag is given that the optimiser does not heed."""
+    """Raise a ValueError if a flag that the optimiser does not heed is given another value."""
     for name, value in given.items():
         for start, (setting, heeding) in _HEEDED.items():
-            chosen = getattr(settings, setting)
-            if value is not None and name.startswith(start) and chosen not in heeding:
+            chosen, is_other = getattr(settings, setting), value not in (None, OPTIMIZERS.get(name))
+            if is_other and name.startswith(start) and chosen not in heeding:
                 raise ValueError(
                     f"{name} must be given with {setting} {' or '.join(heeding)}. "
                     f"Received: {name}={value}, {setting}={chosen!r}"

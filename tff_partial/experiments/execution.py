@@ -10,7 +10,7 @@ from typing import Optional
 from tff_partial import runtime
 from tff_partial.core import checks
 from tff_partial.core.lazy import tff
-from tff_partial.experiments import client_store
+from tff_partial.experiments import client_store, trackers
 from tff_partial.runtime import Context
 
 STATES = ("memory", "disk")
@@ -33,6 +33,7 @@ class Execution:
       client_state_cache: On disk: number of clients whose state stays in memory; 256 by default.
       trace_cache: Folder where traced graphs are kept, so that later runs start sooner; auto is the
         user's cache folder, none keeps nothing.
+      tracker: Also send results to mlflow:FOLDER, mlflow:URI, wandb or wandb:PROJECT.
     """
 
     runtime: str = "in_process"
@@ -44,6 +45,7 @@ class Execution:
     client_state: str = "memory"
     client_state_cache: Optional[int] = None
     trace_cache: str = "auto"
+    tracker: str = ""
 
     def __post_init__(self) -> None:
         checks.one_of("runtime", self.runtime, runtime.NAMES)
@@ -53,6 +55,8 @@ class Execution:
                 "client_state_cache must be given with client_state='disk'. "
                 f"Received: client_state={self.client_state!r}"
             )
+        if self.tracker:
+            trackers.check(self.tracker)
         runtime.check(self.runtime, self.addresses, self.client_parallelism, self.device_names)
 
     @property
@@ -84,6 +88,7 @@ class Execution:
             "workers": self.addresses,
             "devices": self.device_names,
             "client_state_cache": self.client_state_cache or client_store.CACHE,
+            "tracker": trackers.without_credentials(self.tracker),
         }
 
     @contextlib.contextmanager

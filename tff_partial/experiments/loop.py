@@ -36,9 +36,9 @@ from tff_partial.system import interrupts
 Evaluate = Callable[[Weights], Evaluation]
 TIER_ACCURACY = "train_accuracy_"
 _NOT_TESTED: Row = {"test_loss": "", "test_accuracy": "", "test_examples": ""}
-# Metrics of a process that become columns: those of clients and of the server in every round,
-# losses of local models where the round is evaluated.
-_EVERY_ROUND, _EVALUATED = ("client_work", "finalizer"), ("losses",)
+# Metrics of a process that become columns: those of clients and of the server in every round, and
+# discrepancies after its steps; losses of local models where the round is evaluated.
+_EVERY_ROUND, _EVALUATED = ("client_work", "finalizer", "discrepancies"), ("losses",)
 
 
 class Interrupted(Exception):
@@ -91,6 +91,10 @@ def train(
         for callback in callbacks:
             callback.on_start(done)
         return process.get_model_weights(loop.run(done, state, outputs))
+    except BaseException as error:
+        for callback in callbacks:
+            callback.on_error(error)
+        raise
     finally:
         for callback in callbacks:
             callback.on_end()

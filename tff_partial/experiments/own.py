@@ -63,18 +63,16 @@ def task_of(task: object) -> tuple[tasks.Task, str]:
     return found, f"{text.partition('#')[0] or found.name}#{digest}"
 
 
-def create_task(
-    clients: object, test: object, num_classes: Optional[int] = None, label: Optional[str] = None
-) -> tasks.Task:
+def create_task(clients: object, test: object, num_classes: Optional[int] = None) -> tasks.Task:
     """Return a task of clients, what `tff_partial.clients` returns or takes, and test data.
 
     Raises:
       ValueError: If they are no clients, or there are no test data.
     """
-    population = populations.create(clients, label=label)
+    population = populations.create(clients)
     if test is None:
         raise ValueError("test must be given with clients: (x, y) or a tf.data.Dataset")
-    x, y = populations.examples_of(test, label)
+    x, y = populations.examples_of(test, population.label)
     if not len(y):
         raise ValueError("test must have at least one example. Received: 0 examples")
     classes = max(int(y.max()) + 1, 2) if num_classes is None else num_classes

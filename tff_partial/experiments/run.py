@@ -24,7 +24,16 @@ from tff_partial.core import evaluation, own_code
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array
 from tff_partial.costs.rounds import Accounts
-from tff_partial.experiments import callbacks, components, config, flags, loop, own, trace_cache
+from tff_partial.experiments import (
+    callbacks,
+    components,
+    config,
+    flags,
+    loop,
+    own,
+    trace_cache,
+    trackers,
+)
 from tff_partial.experiments.bundled import tasks
 from tff_partial.experiments.config import Experiment
 from tff_partial.experiments.divergence import DivergedError
@@ -95,7 +104,7 @@ def run(
       model: Its name, a function that creates a Keras model, or a `ModelSpec`; that of the task's
         preset by default.
       clients: In place of a task, what `tff_partial.clients` returns or takes; or their number.
-      test: With clients of your own, test data: (x, y) or a `tf.data.Dataset`.
+      test: With clients of your own, test data: (x, y), a `tf.data.Dataset` or a `ClientData`.
       num_classes: With clients of your own, the number of classes; by default that of the labels of
         the test data.
       **settings: Any flag of run_experiment.py by its name, hyperparameters included, such as
@@ -186,12 +195,10 @@ def _train(prepared: Prepared, experiment: Experiment) -> None:
     watching = [
         callbacks.Costs(prepared.accounts),
         callbacks.TensorBoard(prepared.folder),
+        *_trackers(prepared),
         callbacks.ProgressBar(settings.rounds),
     ]
-    batch = settings.batch_size
-    evaluate = evaluation.build(
-        model, data.test_x, data.test_y, calibration=calibration, calibration_batch=batch
-    )
+    evaluate = components.create_evaluation(experiment, model, data, calibration)
     sample = evaluation.draw_sample(len(data.test_y), settings.eval_examples, experiment.seed)
     store = trace_cache.create(prepared.execution.trace_cache, experiment, data)
     several = prepared.execution.several_workers
@@ -206,9 +213,15 @@ def _train(prepared: Prepared, experiment: Experiment) -> None:
         None if sample is None else functools.partial(evaluate, examples=sample),
     )
     if calibration is not None:
-        weights = evaluation.calibrated(model, weights, calibration, batch)
+        weights = evaluation.calibrated(model, weights, calibration, settings.batch_size)
     values = [*weights.trainable, *weights.non_trainable]
     results.save_weights(f"{prepared.folder}/weights.npz", model.variable_names, values)
+
+
+def _trackers(prepared: Prepared) -> list[trackers.Tracking]:
+    """Return the tracker that is asked for, if one is."""
+    text = prepared.execution.tracker
+    return [trackers.Tracking(text, prepared.folder, prepared.settings)] if text else []
 
 
 def _loop_options(prepared: Prepared, experiment: Experiment) -> loop.LoopOptions:

@@ -30,6 +30,7 @@ NOT_IN_GRAPHS = (
     "sampler",
     "eval_every",
     "eval_examples",
+    "evaluate",
     "partition",
     "target_accuracy",
 )

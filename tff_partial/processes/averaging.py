@@ -48,6 +48,8 @@ class AveragingParams(stateful.StatefulParams):
       design: Clients that become active take over the average (1) or a local model each (2).
       reset_momentum: Whether clients that become active start without momentum, instead of taking
         over that of the client before them.
+      measure_steps: Whether the discrepancy is measured after every local step of a round, as
+        columns `discrepancy_1`, `discrepancy_2`, ...; the model stays the same.
       active: Number of clients that are active at a time.
     """
 
@@ -55,6 +57,7 @@ class AveragingParams(stateful.StatefulParams):
     rounds_active: Optional[int] = None
     design: int = 2
     reset_momentum: bool = False
+    measure_steps: bool = False
     active: Optional[int] = None
     DEFAULT_ROUNDS_ACTIVE: ClassVar[int] = 1
     NEEDS_SUM: ClassVar[str] = "as averages go into the clients' own models"
@@ -100,7 +103,8 @@ class AveragingProcess(stateful.StatefulProcess):
 
     `next` also returns `losses` among its metrics: the smallest and the mean loss of the local
     models before the last average of the round and that of the global one, each on all examples
-    of the clients. They are 0 unless `client_states` said that clients are to be measured.
+    of the clients. They are 0 unless `client_states` said that clients are to be measured. With
+    `measure_steps` there are `discrepancies`, after every step.
 
     Attributes:
       rounds_active: After so many rounds other clients become active; 0: never.
@@ -158,7 +162,9 @@ class AveragingProcess(stateful.StatefulProcess):
 
 def build(model: ModelSpec, params: AveragingParams, rules: Rules) -> AveragingProcess:
     """Return the process."""
-    setting = Setting(model, params.local, params.weighting, rules)
+    if params.measure_steps:
+        rules = rules.by_step()
+    setting = Setting(model, params.local, params.weighting, rules, params.measure_steps)
     return AveragingProcess(averaging_round.Computations(setting), params)
 
 

@@ -49,15 +49,33 @@ class Rules:
         """Number of steps of a round (tau)."""
         return self.segments[-1][1]
 
+    def by_step(self) -> Rules:
+        """Return the same in segments of one step; nothing is averaged after some of them."""
+        segments = [
+            (step, step + 1, subset if step + 1 == stop else NOTHING)
+            for first, stop, subset in self.segments
+            for step in range(first, stop)
+        ]
+        return dataclasses.replace(self, segments=segments)
+
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What the computations are built for."""
+    """What the computations are built for.
+
+    Attributes:
+      model: The model.
+      local: How a client trains.
+      weighting: Clients count by their `examples`, or are `uniform`.
+      rules: What is averaged when.
+      measure_steps: Whether the discrepancy is measured after every segment.
+    """
 
     model: ModelSpec
     local: LocalTraining
     weighting: str
     rules: Rules
+    measure_steps: bool = False
 
     @functools.cached_property
     def initial_client_state(self) -> Computation:
@@ -127,7 +145,7 @@ def build_advance(setting: Setting, mean: tff.templates.AggregationProcess) -> C
             average, round_num, segment = sent
             averaged, first, stop, subset = tf.unstack(tf.gather(table, segment))
             record = client_data.in_round(record, round_num)
-            value = _receive(client["value"], averaged, average, layout)
+            value = receive(client["value"], averaged, average, layout)
             eta = functools.partial(setting.learning_rate, round_num)
             sums, kept = _train(
                 setting, model, (loop, optimizer), value, record, eta, (first, stop)
@@ -152,8 +170,8 @@ def build_advance(setting: Setting, mean: tff.templates.AggregationProcess) -> C
     return advance
 
 
-def _receive(value: Structure, subset: Tensor, average: Tensor, layout: Layout) -> Structure:
-    """Return a client's state with the average of a subset in its model."""
+def receive(value: Structure, subset: Tensor, average: Tensor, layout: Layout) -> Structure:
+    """Return a client's state with the average of a subset in its model; nothing for `NOTHING`."""
     parameters = tf.cond(
         tf.equal(subset, NOTHING),
         lambda: value["parameters"],
@@ -201,7 +219,7 @@ def build_finish(setting: Setting) -> Computation:
         sent: Structure, weights: Weights, client: Structure, dataset: Structure
     ) -> Structure:
         average, round_num, _ = sent
-        value = _receive(client["value"], last_subset, average, layout)
+        value = receive(client["value"], last_subset, average, layout)
         if setting.rules.variance_reduced:
             value["correction"] = _correction(setting, client["value"], value, round_num)
         # Differences: with no examples anywhere their mean is 0, and the model stays.

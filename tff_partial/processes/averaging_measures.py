@@ -10,7 +10,7 @@ from tff_partial.core import loops, tracing
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model
 from tff_partial.core.types import Computation, Federated, Record, Structure, Tensor, Weights
-from tff_partial.processes.averaging_computations import Setting
+from tff_partial.processes.averaging_computations import Setting, receive
 from tff_partial.processes.client_work import client_weight
 
 _LOSS_BATCH = 256
@@ -36,6 +36,62 @@ def build_discrepancy(setting: Setting) -> Computation:
         return tff.federated_map(divide, tff.federated_sum(distances))
 
     return discrepancy
+
+
+def build_mean(setting: Setting) -> Computation:
+    """Return the mean of the local models once they have received a segment's average, [size]."""
+
+    @tff.tensorflow.computation
+    def weighted(sent: Structure, client: Structure, dataset: Structure) -> Structure:
+        weight = client_weight(dataset.get_single_element(), setting.weighting)
+        return weight * _received(setting, sent, client), weight
+
+    @tff.tensorflow.computation(
+        (tff.TensorType(np.float32, [setting.rules.layout.size]), np.float32)
+    )
+    def divide(totals: tuple[Tensor, Tensor]) -> Tensor:
+        return tf.math.divide_no_nan(totals[0], totals[1])
+
+    @setting.over_clients(setting.sent_type)
+    def mean(sent: Federated, clients: Federated, data: Federated) -> Federated:
+        at_clients = tff.federated_broadcast(sent)
+        totals = tff.federated_map(weighted, (at_clients, clients, data))
+        return tff.federated_map(divide, tff.federated_sum(totals))
+
+    return mean
+
+
+def build_step_discrepancy(setting: Setting) -> Computation:
+    """Return how far local models are from that mean: the mean squared distance (figure 2)."""
+
+    @tff.tensorflow.computation
+    def distance(sent: Structure, mean: Tensor, client: Structure, dataset: Structure) -> Structure:
+        weight = client_weight(dataset.get_single_element(), setting.weighting)
+        return weight * tf.reduce_sum(tf.square(_received(setting, sent, client) - mean)), weight
+
+    @tff.tensorflow.computation((np.float32, np.float32))
+    def divide(totals: tuple[Tensor, Tensor]) -> Tensor:
+        return tf.math.divide_no_nan(totals[0], totals[1])
+
+    mean_type = tff.TensorType(np.float32, [setting.rules.layout.size])
+
+    @setting.over_clients(setting.sent_type, mean_type)
+    def discrepancy(
+        sent: Federated, mean: Federated, clients: Federated, data: Federated
+    ) -> Federated:
+        broadcast = tff.federated_broadcast(sent), tff.federated_broadcast(mean)
+        distances = tff.federated_map(distance, (*broadcast, clients, data))
+        return tff.federated_map(divide, tff.federated_sum(distances))
+
+    return discrepancy
+
+
+def _received(setting: Setting, sent: Structure, client: Structure) -> Tensor:
+    """Return a client's parameters with the average of the segment that `sent` names."""
+    average, _, segment = sent
+    subsets = [subset for _, _, subset in setting.rules.segments]
+    subset = tf.gather(subsets, segment)
+    return receive(client["value"], subset, average, setting.rules.layout)["parameters"]
 
 
 def build_losses(setting: Setting) -> Computation:

@@ -32,6 +32,9 @@ class Computations:
         self.advance, self.finish = build_advance(setting, mean), build_finish(setting)
         self.discrepancy = averaging_measures.build_discrepancy(setting)
         self.losses = averaging_measures.build_losses(setting)
+        if setting.measure_steps:
+            self.mean = averaging_measures.build_mean(setting)
+            self.step_discrepancy = averaging_measures.build_step_discrepancy(setting)
         self.no_average = compute(lambda: tf.zeros([rules.layout.width]))
         self.next_round = compute(lambda round_num: round_num + 1, np.int32)
         sums_types = (self.advance.type_signature.result[2].member,) * len(rules.segments)
@@ -66,11 +69,17 @@ def run(
     """Run a round."""
     weights, round_num, aggregator = state.global_model_weights, state.client_work, state.aggregator
     average, count, sums = executor.call(steps.no_average), len(steps.setting.rules.segments), []
+    discrepancies: dict[str, Federated] = OrderedDict()
     for segment in range(count):
         sent = executor.zip((average, round_num, executor.place(segment)))
         average, aggregator, part, clients = steps.advance(sent, aggregator, clients, data)
         clients = executor.in_order(clients)
         sums.append(part)
+        if steps.setting.measure_steps:
+            sent = executor.zip((average, round_num, executor.place(segment)))
+            mean = steps.mean(sent, clients, data)
+            name = f"discrepancy_{segment + 1}"
+            discrepancies[name] = steps.step_discrepancy(sent, mean, clients, data)
     sent, before = executor.zip((average, round_num, executor.place(count))), clients
     weights, clients = steps.finish(sent, weights, before, data)
     clients = executor.in_order(clients)
@@ -80,6 +89,8 @@ def run(
         client_work=executor.call(steps.metrics, executor.zip(tuple(sums)), *distances),
         losses=steps.losses(weights, before, data),
     )
+    if discrepancies:
+        metrics["discrepancies"] = executor.zip(discrepancies)
     new_state = tff.learning.templates.LearningAlgorithmState(
         weights,
         state.distributor,

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import Callable
+from typing import Callable, Optional
 
 import numpy as np
 
@@ -47,6 +47,32 @@ class Distillation:
     def __post_init__(self) -> None:
         if not len(self.examples):
             raise ValueError("distillation must have examples of the server. Received: 0 examples")
+
+
+def check(examples: int, steps: int, learning_rate: float, prefix: str = "") -> None:
+    """Raise a ValueError if one is out of range; their names begin with `prefix`."""
+    if examples < 0:
+        name = prefix.removesuffix("_") or "examples"
+        raise ValueError(f"{name} must not be negative. Received: {name}={examples}")
+    for name, value in (("steps", steps), ("learning_rate", learning_rate)):
+        if value <= 0:
+            raise ValueError(f"{prefix}{name} must be positive. Received: {prefix}{name}={value}")
+
+
+def create(
+    server_examples: Optional[Callable[[int], Array]],
+    examples: int,
+    steps: int,
+    learning_rate: float,
+) -> Optional[Distillation]:
+    """Return how the server distils with so many examples; None with 0."""
+    if not examples:
+        return None
+    if server_examples is None:
+        raise ValueError(
+            f"server_examples must be given to distil. Received: {examples} wanted, none given"
+        )
+    return Distillation(server_examples(examples), steps, learning_rate)
 
 
 def build_logits(model: Model, examples: Array) -> Callable[[], Tensor]:

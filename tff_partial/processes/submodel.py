@@ -14,33 +14,23 @@ in the small model of a tier (`SubmodelParams.submodel`).
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any, Callable, ClassVar, NamedTuple, Optional
+from typing import Any, Callable, ClassVar, Optional
 
 from tff_partial import costs
-from tff_partial.core import local_training
-from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
-from tff_partial.core.types import LearningProcess, Metrics, Record, Structure, Tensor, Weights
+from tff_partial.core.types import LearningProcess
 from tff_partial.layers import parts
-from tff_partial.processes import client_work, distillation, learning
-from tff_partial.submodels import groups, narrowing, selection, slicing
-from tff_partial.submodels.groups import Channels
+from tff_partial.processes import distillation, learning
+from tff_partial.processes import submodel_clients as clients
+from tff_partial.processes.submodel_clients import Submodel
+from tff_partial.submodels import groups, narrowing, selection
 from tff_partial.tiers import Tier, as_tiers
 
 # The small model of a tier, built when it is first asked for.
 ModelOf = Callable[[int], Model]
-
-
-class Submodel(NamedTuple):
-    """The small model of a rate: its share of the channels, those of each group, the model."""
-
-    rate: float
-    sizes: tuple[int, ...]
-    spec: ModelSpec
 
 
 def create_submodel(
@@ -51,6 +41,13 @@ def create_submodel(
     shares = narrowing.rates(channels, rate, **options)
     sizes = tuple(narrowing.sizes(channels, shares, rounding))
     return Submodel(rate, sizes, narrowing.create(model, sizes, shares if scaler else ()))
+
+
+def masked(model: ModelSpec, small: Submodel, scaler: bool = False) -> Submodel:
+    """Return the same with a model of full size, in which the other channels are to be 0."""
+    whole = [group.size for group in groups.analyse(model).groups]
+    scalers = [small.rate] * len(whole) if scaler else ()
+    return small._replace(spec=narrowing.create(model, whole, scalers))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +71,8 @@ class SubmodelParams(learning.TieredParams):
 
     def rate_of(self, model: ModelSpec, tier: Tier) -> float:
         """Return the rate of a tier; of a budget it is looked for once for a `ModelSpec`."""
+        if not tier.is_budget:
+            return tier.rate
         found = vars(model).setdefault("_rates", {})
         if (self, tier) not in found:
             cost = functools.partial(self.cost_at, model)
@@ -116,6 +115,7 @@ def build(
         parts.everything(model_of(tier))
     ),
     distill: Optional[distillation.Distillation] = None,
+    outputs_only: bool = False,
 ) -> LearningProcess:
     """Return the process.
 
@@ -125,12 +125,15 @@ def build(
       create_rule: Called in the graph of a client; returns the rule.
       create_part: (the small model of each tier, a tier's index) -> how that tier trains.
       distill: If given, the server distils the clients' models after every round.
+      outputs_only: Whether clients train a model of full size whose other channels are masked
+        (`submodel_clients.masked`); `params.submodel` has its `spec` then.
     """
     if distill is not None:
         params.server.check_sum("where the server distils: its Adam makes the step")
     channels = groups.analyse(model)
+    create_client_fn = clients.masked if outputs_only else clients.narrow
     small = [params.submodel(model, tier) for tier in params.tiers]
-    masked, by_class = (mask and channels.classes > 1 for mask in params.masks())
+    hides_absent, by_class = (mask and channels.classes > 1 for mask in params.masks())
 
     def create_client_fns(tiers: Sequence[int]) -> list[learning.ClientFn]:
         rule = create_rule(channels)
@@ -142,15 +145,17 @@ def build(
 
         def client_fn(tier: int) -> learning.ClientFn:
             part = create_part(model_of, tier)
-            part = _masked(part, channels.classes) if masked else part
-            return _client_fn(channels, rule, small[tier], model_of(tier), part, params, by_class)
+            part = clients.without_absent(part, channels.classes) if hides_absent else part
+            own = small[tier], model_of(tier), part
+            return create_client_fn(channels, rule, *own, params, by_class)
 
         if distill is None:
             return [client_fn(tier) for tier in tiers]
         is_exact = precision == "float32"
         exact = [model_of(t) if is_exact else small[t].spec.instantiate() for t in tiers]
         return [
-            _with_logits(client_fn(t), model_of(t), each, distill) for t, each in zip(tiers, exact)
+            clients.with_logits(client_fn(t), model_of(t), each, distill)
+            for t, each in zip(tiers, exact)
         ]
 
     finalizer = distill and distillation.build_finalizer(model, distill, channels.classes)
@@ -168,81 +173,3 @@ def build(
 def cost(model: ModelSpec, params: SubmodelParams, tier: Tier) -> costs.ClientCost:
     """Return what a round costs a client of the tier."""
     return params.cost_at(model, params.rate_of(model, tier))
-
-
-def _client_fn(
-    channels: Channels,
-    rule: selection.Rule,
-    submodel: Submodel,
-    model: Model,
-    part: parts.Part,
-    params: SubmodelParams,
-    by_class: bool,
-) -> learning.ClientFn:
-    train = local_training.build(model, part, params.local)
-    learning_rate = params.local.schedule()
-    whole = [k == g.size for k, g in zip(submodel.sizes, channels.groups)]
-
-    def run(weights: Weights, record: Record, round_num: Tensor) -> tuple[Structure, Metrics]:
-        values = [*weights.trainable, *weights.non_trainable]
-        chosen = rule(selection.Request(submodel.sizes, weights, record, round_num))
-        kept = [None if all_of_it else k for k, all_of_it in zip(chosen, whole)]
-        start = slicing.extract(channels, values, kept)
-        sums = train(_weights(start, len(weights.trainable)), record, learning_rate(round_num))
-        delta = [v - w for v, w in zip(model.variables, start)]
-        classes = _present(record["y"], channels.classes) if by_class else None
-        update, held = slicing.restore(channels, delta, kept, classes)
-        weight = client_work.client_weight(record, params.weighting)
-        return tff.learning.templates.ClientResult(
-            update=_weights(update, len(weights.trainable)),
-            update_weight=_weights([weight * h for h in held], len(weights.trainable)),
-        ), sums
-
-    return run
-
-
-def _with_logits(
-    client_fn: learning.ClientFn, trained: Model, exact: Model, distill: distillation.Distillation
-) -> learning.ClientFn:
-    """Let the client send the logits of its trained model on the server's examples as well.
-
-    They are computed in float32, by `exact`, which is `trained` unless that is of another type.
-    """
-    logits = distillation.build_logits(exact, distill.examples)
-
-    def run(weights: Weights, record: Record, round_num: Tensor) -> tuple[Structure, Metrics]:
-        result, sums = client_fn(weights, record, round_num)
-        if exact is not trained:
-            exact.assign(trained.weights)
-        weight = client_work.client_weight(record, "uniform")
-        return tff.learning.templates.ClientResult(
-            update=collections.OrderedDict(weights=result.update, logits=logits()),
-            update_weight=collections.OrderedDict(weights=result.update_weight, logits=weight),
-        ), sums
-
-    return run
-
-
-def _masked(part: parts.Part, classes: int) -> parts.Part:
-    """Set the logits of classes that the client lacks to 0."""
-
-    def prepare(record: Record) -> Structure:
-        return part.prepare(record), _present(record["y"], classes)
-
-    def batch(inputs: Structure, indices: Tensor) -> Structure:
-        return part.batch(inputs[0], indices), inputs[1]
-
-    def forward(inputs: Structure) -> Tensor:
-        return part.forward(inputs[0]) * inputs[1]
-
-    return part._replace(prepare=prepare, batch=batch, forward=forward)
-
-
-def _present(y: Tensor, classes: int) -> Tensor:
-    """Return 1.0 for each class that is among the labels, else 0.0."""
-    return tf.minimum(tf.math.unsorted_segment_sum(tf.ones_like(y, tf.float32), y, classes), 1.0)
-
-
-def _weights(values: Sequence[Tensor], trainable: int) -> Weights:
-    ModelWeights = tff.learning.models.ModelWeights
-    return ModelWeights(list(values[:trainable]), list(values[trainable:]))

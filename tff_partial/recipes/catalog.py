@@ -15,6 +15,7 @@ import types
 from tff_partial.core import checks
 from tff_partial.recipes import schema
 from tff_partial.recipes.schema import Recipe, Row
+from tff_partial.results.checks import Json, fail
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "recipes"
 PAPERS = ("embracing", "partial_averaging", "fedumf", "feddse", "fedpmt")
@@ -53,6 +54,13 @@ def load(name: str) -> Recipe:
     return _read(path, os.stat(path).st_mtime_ns)
 
 
+def beside(name: str, other: str) -> str:
+    """Return what `load` takes for another recipe in the folder of this one."""
+    if not name.endswith(".toml"):
+        return other
+    return str(pathlib.Path(name).resolve().parent / f"{other.rpartition('/')[2]}.toml")
+
+
 @functools.lru_cache(maxsize=256)
 def _read(path: pathlib.Path, unused_time: int) -> Recipe:
     """Read a file that has not been read since it was last changed: the ledger reads them all."""
@@ -61,7 +69,21 @@ def _read(path: pathlib.Path, unused_time: int) -> Recipe:
         data = toml.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:  # ValueError: of TOML and UTF-8
         raise ValueError(f"{path.name} must be TOML. Received: {error}") from None
-    return schema.parse(f"{path.parent.name}/{path.stem}", data)
+    name = f"{path.parent.name}/{path.stem}"
+    return _drawing(name, data, path) if "of" in data else schema.parse(name, data)
+
+
+def _drawing(name: str, data: Json, path: pathlib.Path) -> Recipe:
+    """Return the recipe of a figure, whose runs are those of a table in the same folder."""
+    from tff_partial.recipes import drawings  # which selects rows
+
+    base = path.parent / f"{data['of']}.toml"
+    if not re.fullmatch(r"[\w.-]+", str(data["of"])) or base == path or not os.path.isfile(base):
+        fail(f"{path.name}, of", f"be a recipe in {path.parent.name}", data["of"])
+    table = _read(base, os.stat(base).st_mtime_ns)
+    if table.of:
+        fail(f"{path.name}, of", "be a recipe with runs of its own", data["of"])
+    return drawings.parse(name, data, table)
 
 
 def _toml() -> types.ModuleType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Optional
 
 from tff_partial.experiments import flags
 from tff_partial.recipes.schema import Recipe
@@ -15,7 +16,12 @@ OWN = ("algo", "preset", "paper")  # only the recipe says these
 _PLACES = ("data", "data_dir", "seed", "output_dir")
 # What a recipe of kind `analysis` may have as its source: a program with its arguments. A recipe is
 # a file from anywhere, so nothing else is run.
-ANALYSES = {f"tff_partial.similarity --figure={number}": number for number in FIGURES}
+ANALYSES: dict[str, Optional[int]] = {
+    **{f"tff_partial.similarity --figure={number}": number for number in FIGURES},
+    "tff_partial.activations": None,
+}
+# The file that each writes last.
+RESULTS = {"tff_partial.similarity": "similarity.csv", "tff_partial.activations": "activations.csv"}
 # What they take of a run's flags.
 ANALYSIS = (*(name for name in study.SETTINGS if name != "seed"), "data", "data_dir")
 

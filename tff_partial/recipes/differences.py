@@ -19,7 +19,9 @@ _COUNTS = {
 }
 _MOST = 3  # values that are named one by one
 # Settings that follow from others, or do not change what is learnt.
-_LEFT_OUT = ("tiers", "only_tiers", "capacities", "eval_every", "source", "target_accuracy")
+_LEFT_OUT = (
+    *("tiers", "only_tiers", "capacities", "eval_every", "evaluate", "source", "target_accuracy"),
+)
 
 
 def text(pairs: Sequence[tuple[Experiment, Experiment]]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Callable, NamedTuple, Optional
 
 from tff_partial import costs, tiers
+from tff_partial.core.lazy import tf
 from tff_partial.core.model import Cut, ModelSpec
 from tff_partial.experiments import bundled
 from tff_partial.processes import submodel
@@ -16,6 +17,8 @@ from tff_partial.recipes import catalog, claim_figures, document, outcome
 from tff_partial.recipes.plan import Plan
 from tff_partial.results import text_files
 from tff_partial.results.schema import Published
+from tff_partial.submodels import groups, narrowing
+from tff_partial.submodels.layer_rules import CLASSES
 
 _BATCH = 32
 # FedPMT's networks: id in the recipe, batch size, number of rows.
@@ -85,22 +88,38 @@ def step_operations(model: ModelSpec, batch_size: int, count: int) -> list[int]:
 
 
 def feddse_table7() -> dict[str, Ours]:
-    """Return memory, computation and communication of a whole model and of a third of it."""
-    model, batch = _create("preact_resnet18"), 8
-    small = submodel.create_submodel(model, 1 / 3)
+    """Return memory, computation and communication of a whole model and of a third of it.
+
+    The third is masked on the `outputs` of layers, or on `both` sides.
+    """
+    model, batch, third = _create("resnet18_imagenet"), 8, 1 / 3
+    small = submodel.create_submodel(model, third)
     clients = {
         "fedavg": costs.whole(model, batch),
-        "feddse": costs.narrow(model, small.spec, batch),
+        "outputs": costs.narrow(model, narrowing.create_padded(model, small.sizes), batch),
+        "both": costs.narrow(model, small.spec, batch),
     }
     found: dict[str, Ours] = {}
     for method, cost in clients.items():
         amounts = {
             "memory": _BYTES * 2 * (cost.parameters + batch * cost.activations) / _MEBI,
             "computation": batch * cost.forward / _GIGA,
-            "communication": cost.bytes_up / _MEBI,
+            "communication": _BYTES * cost.parameters / _MEBI,
         }
         found |= {f"{method}-{name}": Ours(v, f"{v:.2f}") for name, v in amounts.items()}
-    return found
+    sent = _BYTES * _made(model, third) / _MEBI
+    rounded = found["outputs-communication"].text
+    text = f"{sent:.2f} ({rounded} with whole channels, rounded up)"
+    return {**found, "outputs-communication": Ours(sent, text)}
+
+
+def _made(model: ModelSpec, rate: float) -> float:
+    """Return a rate of the parameters that make channels; the last layer's count whole."""
+    with tf.Graph().as_default():
+        shapes = [variable.shape for variable in model.instantiate().trainable]
+    made = groups.analyse(model).made
+    sliced = [any(axis and axis.group != CLASSES for axis in axes) for axes in made]
+    return sum(s.num_elements() * (rate if cut else 1) for s, cut in zip(shapes, sliced))
 
 
 TABLES: dict[str, Callable[[], dict[str, Ours]]] = {

@@ -9,7 +9,7 @@ from typing import Optional
 
 from tff_partial.recipes.plan import Plan, Run
 from tff_partial.report import comparison, recipes
-from tff_partial.results import summary, text_files
+from tff_partial.results import neurons, summary, text_files
 from tff_partial.results.schema import Fields
 from tff_partial.similarity import tables
 
@@ -17,8 +17,10 @@ from tff_partial.similarity import tables
 def is_finished(run: Run) -> bool:
     """Return whether nothing is left to do; a run that diverged would do so again."""
     totals = read_summary(run.folder)
-    if summary.diverged_at(totals) is not None or (run.folder / "similarity.csv").is_file():
+    if summary.diverged_at(totals) is not None:
         return True
+    if run.result:
+        return (run.folder / run.result).is_file()
     # The curves are the last that a run writes.
     files = all((run.folder / name).is_file() for name in ("weights.npz", "curves.png"))
     return files and totals.get("rounds") == run.rounds
@@ -61,10 +63,16 @@ def similarities(plan: Plan) -> str:
     """Return the tables of the finished analyses, as each prints it itself."""
     parts = [f"{plan.recipe.name}: {plan.recipe.metric.label}"]
     for run in plan.runs:
-        if run.figure is not None and is_finished(run):
-            rows = tables.read_csv(str(run.folder / "similarity.csv"))
-            parts.append(f"{run.name}\n\n{tables.table(run.figure, rows)}")
+        if run.result and is_finished(run):
+            parts.append(f"{run.name}\n\n{_analysis(run, str(run.folder / run.result))}")
     return "\n\n".join(parts)
+
+
+def _analysis(run: Run, path: str) -> str:
+    """Return the table of an analysis."""
+    if run.figure is None:
+        return aligned(neurons.table(neurons.read(path)))
+    return tables.table(run.figure, tables.read_csv(path))
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:

@@ -23,6 +23,7 @@ from tff_partial.recipes import document as recipe_document
 from tff_partial.recipes import scale as recipe_scale
 from tff_partial.recipes.schema import Recipe, Row
 from tff_partial.results.schema import RecipeResults
+from tff_partial.similarity import neurons
 from tff_partial.similarity.schemes import FIGURES
 
 FOLDER = "results/recipes"
@@ -94,6 +95,11 @@ class Run:
         return self.experiment.settings.rounds
 
     @property
+    def result(self) -> str:
+        """The file that an analysis writes last; empty for other runs."""
+        return checks.RESULTS.get(self.arguments[1], "")
+
+    @property
     def schemes(self) -> tuple[str, ...]:
         """What a figure compares: each trains all rounds, in a folder of its own."""
         return () if self.figure is None else FIGURES[self.figure]
@@ -153,6 +159,8 @@ def create(options: Options) -> Plan:
     checks.check_recipe(recipe)
     checks.check_given(recipe, options.given)
     rows = catalog.select(recipe, options.only)
+    if recipe.of:  # a figure that is drawn from the runs of a table
+        recipe = catalog.load(catalog.beside(options.recipe, recipe.of))
     is_exact = recipe.kind == "exact"
     if options.reduced and not all(row.reduced for row in rows):
         raise ValueError(f"reduced must be of a recipe that has it. Received: {recipe.name}")
@@ -194,8 +202,9 @@ def _plan_row(recipe: Recipe, row: Row, options: Options) -> PlannedRow:
     if not is_embedded and task is paper.task:
         settings |= {"preset": "paper", "paper": row.settings["paper"]}
         base = task.papers[row.settings["paper"]]
-    if recipe.kind == "analysis":  # whose own presets have other numbers of them
-        settings |= {"clients": scaled.clients, "rounds": scaled.rounds}
+    if recipe.kind == "analysis":  # its own presets have others of these
+        own = ("clients", "rounds") if checks.ANALYSES[recipe.source] else neurons.CHOSEN
+        settings |= {name: getattr(scaled, name) for name in own}
     settings |= _differences(scaled, base) | _others(row.settings, paper.algo)
     settings |= _others(changes, paper.algo)
     experiment = config.create(is_real=not is_embedded, **settings)

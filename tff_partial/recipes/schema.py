@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from tff_partial.recipes import claim_rules
+from tff_partial.report.curves import QUANTITIES
 from tff_partial.results import checks
 from tff_partial.results.checks import Json, fail
 from tff_partial.results.schema import KINDS, Fields, Metric, Published, RecipeRow, Target
@@ -66,6 +67,9 @@ class Recipe:
       source: See `kind`.
       claims: What the paper says about the rows.
       measured: What the baseline reached with the reduced settings, and how long it took.
+      of: The recipe whose runs these are, for a figure that is drawn from a table's (`drawings`).
+      quantities: What the paper draws of the rows: keys of the report's `QUANTITIES`, the first to
+        begin with.
     """
 
     name: str
@@ -78,6 +82,8 @@ class Recipe:
     source: str = ""
     claims: tuple[claim_rules.Claim, ...] = ()
     measured: str = ""
+    of: str = ""
+    quantities: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +131,7 @@ class _Document:
     reduced: Fields = dataclasses.field(default_factory=dict)
     measured: str = ""
     claims: tuple[claim_rules.Claim, ...] = ()
+    quantities: tuple[str, ...] = ()
 
 
 def parse(name: str, data: Json) -> Recipe:
@@ -157,7 +164,10 @@ def parse(name: str, data: Json) -> Recipe:
         claim_rules.check(f"{where}, claim {claim.id}", claim, kind, ids)
     source, notes = document.source or "", document.notes
     title, paper = document.title, document.paper
-    more = document.claims, document.measured
+    more = document.claims, document.measured, "", document.quantities
+    unknown = [each for each in document.quantities if each not in QUANTITIES]
+    if unknown:
+        fail(f"{where}, quantities", f"be some of {', '.join(QUANTITIES)}", unknown)
     return Recipe(name, title, paper, kind, metric, rows, notes, source, *more)
 
 

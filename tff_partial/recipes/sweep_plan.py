@@ -190,7 +190,9 @@ def _merged(folder: pathlib.Path, results: RecipeResults) -> RecipeResults:
         return results
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} must be that of a sweep. Received: {error}") from None
-    if previous.given != json.loads(json.dumps(results.given)):
+    # Runs may be extended.
+    before, now = ({**each.given, "rounds": None} for each in (previous, results))
+    if before != json.loads(json.dumps(now)):
         raise ValueError(
             "output_dir must be new or hold a sweep with the same other settings. "
             f"Received: {folder} with {dict(previous.given)}"

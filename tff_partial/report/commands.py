@@ -10,6 +10,7 @@ from typing import Optional
 
 from tff_partial.report.runs import Row, Run
 from tff_partial.results.checks import Json
+from tff_partial.results.schema import OPTIMIZERS
 
 FOLDER = "<folder>"
 # Defaults of flags that no preset changes.
@@ -19,6 +20,7 @@ DEFAULTS = {
     "augment": False,
     "precision": "float32",
     "record_precision": "float32",
+    **OPTIMIZERS,
 }
 # Settings of config.json that are no flags, or are added apart.
 _NO_FLAGS = ("task", "algo", "preset", "data", "source", "seed", "average_capacity")
@@ -33,6 +35,8 @@ _SOURCES = {
     "FedDSE": "feddse",
     "FedProx": "fedprox",
 }
+# A function or an object of a user's: my_module:fn with a digest of what it is.
+_OWN = re.compile(r"[^#]+:[^#]+#[0-9a-f]{8}|\w+#[0-9a-f]{8}")
 _DATA_DIR = re.compile(r"(--?data_dir(?:=|\s+))('[^']*'|\"[^\"]*\"|[^\s'\"]+)")
 # An absolute path: of a flag, of the interpreter, or a word by itself.
 _ABSOLUTE = re.compile(r"(?P<before>^|[\s='\"(,])(?P<path>/[^\s'\"),]*/[^\s'\"),]+)")
@@ -42,7 +46,10 @@ def of_runs(runs: Sequence[Run]) -> str:
     """Return the command that repeats runs which differ only in their seeds.
 
     Every setting of config.json is a flag, so that a preset that changes later does not matter.
+    Clients and functions of a user's that have no name on the command line are left to Python.
     """
+    if _is_python(runs[0]):
+        return "tff_partial.run(...) # with a user's own clients or functions"
     words = ["python run_experiment.py", *_flags(runs[0]), *_data_flags(runs[0])]
     return with_seeds(" ".join(words), runs)
 
@@ -77,6 +84,12 @@ def _flags(run: Run) -> list[str]:
     return [f"--{name}={shlex.quote(text_of(value))}" for name, value in wanted.items()]
 
 
+def _is_python(run: Run) -> bool:
+    names = [text for text in map(str, run.settings.values()) if _OWN.fullmatch(text)]
+    nameless = [text for text in names if "<" in text or text.startswith("__main__:")]
+    return run.data.startswith("own: ") or bool(nameless)
+
+
 def _paper(run: Run) -> Optional[str]:
     """Return whose preset it is."""
     if run.settings.get("preset") != "paper":
@@ -99,6 +112,8 @@ def text_of(value: Json) -> str:
     """Return a setting as a flag has it; empty for None."""
     if value is None:
         return ""
+    if isinstance(value, str):
+        return value.partition("#")[0] if _OWN.fullmatch(value) else value
     if isinstance(value, (list, tuple)):
         return ",".join(map(text_of, value))
     if isinstance(value, bool):

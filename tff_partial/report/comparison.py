@@ -29,7 +29,7 @@ def compared(section: Section) -> Table:
         for target, paper, ours in _figures(row, metric):
             shown = cells.NONE if target is None else cells.target_text(target)
             line = [Cell(shown)] if has_targets else []
-            line += _compared_cells(row, metric, paper, ours)
+            line += _compared_cells(row, metric, paper, ours, section.is_papers_setting)
             line += [cells.seeds(row)] if has_seeds else []
             line += cells.varied_cells(row, names)
             lines.append(Line(row.label, tuple(line), row.is_real))
@@ -60,9 +60,9 @@ def _figures(row: Row, metric: Metric) -> list[tuple[Optional[float], Published,
 
 
 def _compared_cells(
-    row: Row, metric: Metric, paper: Published, ours: Optional[Spread]
+    row: Row, metric: Metric, paper: Published, ours: Optional[Spread], is_papers_setting: bool
 ) -> list[Cell]:
-    """Return the paper's figure, ours and the difference."""
+    """Return the paper's figure, ours and the difference, coloured in the paper's setting."""
     text = cells.of_unit(metric.unit)
     papers = paper.text
     if not papers and paper.value is not None:
@@ -76,7 +76,8 @@ def _compared_cells(
         return [first, Cell(f"{shown} ({missing})"), Cell(cells.NONE)]
     if not row.is_real:  # other data than the paper's
         return [first, Cell(shown), Cell(cells.NONE)]
-    return [first, Cell(shown), _difference(metric.factor * ours.mean, paper.value, metric)]
+    difference = _difference(metric.factor * ours.mean, paper.value, metric)
+    return [first, Cell(shown), difference if is_papers_setting else Cell(difference.text)]
 
 
 def _own_text(row: Row) -> str:

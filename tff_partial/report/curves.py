@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from typing_extensions import TypeAlias
 
+from tff_partial.report import steps
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row, Run
 from tff_partial.results import metrics
@@ -21,17 +22,35 @@ QUANTITIES = {
     "train_loss": ("training loss of the clients", 1.0),
     "global_loss": ("loss of the global model on the clients' data", 1.0),
     "min_local_loss": ("smallest loss of a local model", 1.0),
+    "discrepancy_before": ("discrepancy of the local models before the average", 1.0),
     "discrepancy": ("discrepancy of the local models", 1.0),
+    **{name: (title, 1.0) for name, title in steps.QUANTITIES.items()},
 }
 AXES = {"rounds": "rounds", "seconds": "simulated seconds", "bytes": "bytes"}
 MOST_POINTS = 100
+
+
+class Drawing(NamedTuple):
+    """A figure of a paper that is drawn from a section's curves.
+
+    Attributes:
+      name: Such as `partial_averaging/figure6`.
+      title: What it shows.
+      ids: The rows that it draws.
+      quantities: What it draws of them, the first to begin with.
+    """
+
+    name: str
+    title: str
+    ids: tuple[str, ...]
+    quantities: tuple[str, ...]
 
 
 Points: TypeAlias = dict[str, Optional[list[float]]]
 """The x of a curve for each of `AXES`, None if it is not known, then `mean` and `spread`."""
 
 Curve: TypeAlias = dict[str, Json]
-"""A row: its `label`, `is_real`, how many `seeds`, and `quantities`, column -> `Points`."""
+"""A row: its `id`, `label`, `is_real`, how many `seeds`, and `quantities`, column -> `Points`."""
 
 Figure: TypeAlias = dict[str, Json]
 """A section: its `title`, `curves`, `quantities`, column -> what it is called, and `target`."""
@@ -57,7 +76,9 @@ def figure(section: Section) -> Optional[Figure]:
 
 def _curve(row: Row) -> Curve:
     points = {name: _points(row.counted, name, factor) for name, (_, factor) in QUANTITIES.items()}
+    points |= steps.points(row.counted)
     return {
+        "id": row.id,
         "label": row.label,
         "is_real": row.is_real,
         "seeds": len(row.counted),

@@ -96,10 +96,19 @@ def counts(findings: Sequence[Finding]) -> str:
 
 
 def verdict_of(findings: Sequence[Finding], recipe: str) -> str:
-    """Return what the runs of a recipe say about its claims, in words; empty if it has none."""
+    """Return what the runs of a recipe say about its claims, in words; empty if it has none.
+
+    Claims that were not run are counted only.
+    """
     own = [finding for finding in findings if finding.recipe == recipe]
-    words = [(finding.says, verdict_text(finding)) for finding in own]
-    return " ".join(f"{verdict[:1].upper()}{verdict[1:]}: {says}" for says, verdict in words)
+    was_run = [finding for finding in own if finding.verdict != NOT_RUN]
+    words = [(finding.says, verdict_text(finding)) for finding in was_run]
+    told = [f"{verdict[:1].upper()}{verdict[1:]}: {says}" for says, verdict in words]
+    missing = len(own) - len(was_run)
+    if missing:
+        others = "other claim" if was_run else "claim"
+        told.append(f"Not run: {missing} {others}{'' if missing == 1 else 's'}.")
+    return " ".join(told)
 
 
 def table(findings: Sequence[Finding]) -> Table:

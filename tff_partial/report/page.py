@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from tff_partial.report import commands, curves, html_tables, ledger, page_ledger, sweeps, tables
@@ -19,6 +19,7 @@ from tff_partial.report.html_tables import MARK, marked, text
 from tff_partial.report.ledger import Finding
 from tff_partial.report.recipes import Section
 from tff_partial.report.runs import Row
+from tff_partial.results import neurons, pictures
 
 ASSETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "assets")
 # Where a figure has more curves than the first of these, only some are shown at first.
@@ -30,22 +31,29 @@ _ZOOM = (
 )
 
 
-def render(sections: Sequence[Section], findings: Sequence[Finding] = ()) -> str:
+def render(
+    sections: Sequence[Section],
+    findings: Sequence[Finding] = (),
+    drawings: Optional[Mapping[str, Sequence[curves.Drawing]]] = None,
+) -> str:
     """Return the page as text.
 
     Args:
       sections: What is shown.
       findings: The ledger of claims, which stands first.
+      drawings: Recipe -> the papers' figures that are drawn from its curves.
     """
     figures = [curves.figure(section) for section in sections]
+    drawn = [(drawings or {}).get(each.results.recipe, ()) for each in sections]
     parts = [
         _section(
             i,
             each,
             figure,
+            of_paper,
             sweeps.verdict(each) or ledger.verdict_of(findings, each.results.recipe),
         )
-        for i, (each, figure) in enumerate(zip(sections, figures))
+        for i, (each, figure, of_paper) in enumerate(zip(sections, figures, drawn))
     ]
     # A recipe that was run twice is shown at its first part.
     places = {each.results.recipe: f"part-{i}" for i, each in reversed([*enumerate(sections)])}
@@ -103,7 +111,13 @@ def _menu(sections: Sequence[Section]) -> str:
     return f"<ol>{''.join(links)}</ol>"
 
 
-def _section(index: int, section: Section, figure: Optional[curves.Figure], verdict: str) -> str:
+def _section(
+    index: int,
+    section: Section,
+    figure: Optional[curves.Figure],
+    drawings: Sequence[curves.Drawing],
+    verdict: str,
+) -> str:
     notes = "".join(f"<li>{html_tables.paragraph(note)}</li>" for note in section.results.notes)
     remarks = [f'<p class="remark">{html_tables.paragraph(each)}</p>' for each in section.remarks]
     found = [html_tables.table(each, section.is_mixed) for each in tables.of_section(section)]
@@ -115,7 +129,8 @@ def _section(index: int, section: Section, figure: Optional[curves.Figure], verd
             f'<p class="judged">{text(verdict)}</p>' if verdict else "",
             f'<p class="facts">{marked(" ".join(section.facts))}</p>',
             first,
-            _figure(index, figure, section),
+            _pictures(section),
+            _figure(index, figure, section, drawings),
             *others,
             *remarks,
             f'<ul class="notes">{notes}</ul>' if notes else "",
@@ -125,7 +140,26 @@ def _section(index: int, section: Section, figure: Optional[curves.Figure], verd
     )
 
 
-def _figure(index: int, figure: Optional[curves.Figure], section: Section) -> str:
+def _pictures(section: Section) -> str:
+    """Return the pictures of the first row whose clients' neurons were measured."""
+    measured = [run for row in section.rows for run in row.finished if run.activations]
+    if not measured:
+        return ""
+    drawn = neurons.draw(measured[0].activations, measured[0].examples)
+    found = [(each.caption, *map("".join, pictures.pieces(each))) for each in drawn.values()]
+    return "".join(
+        f"<figure><figcaption>{text(caption)}</figcaption>"
+        f'<div class="pictures">{keys}</div><div class="pictures">{panels}</div></figure>'
+        for caption, keys, panels in found
+    )
+
+
+def _figure(
+    index: int,
+    figure: Optional[curves.Figure],
+    section: Section,
+    drawings: Sequence[curves.Drawing],
+) -> str:
     if figure is None:
         return ""
     total = len(figure["curves"])
@@ -139,22 +173,45 @@ def _figure(index: int, figure: Optional[curves.Figure], section: Section) -> st
         f"{' checked' if name == 'rounds' else ''}> {title}</label>"
         for name, title in curves.AXES.items()
     )
+    name = section.results.recipe
+    own = [each.quantities for each in drawings if each.name == name]
+    others = [each for each in drawings if each.name != name]
+    first = next((each for names in own for each in names if each in figure["quantities"]), "")
     options = "".join(
-        f'<option value="{name}">{text(title)}</option>'
-        for name, title in figure["quantities"].items()
+        f'<option value="{each}"{" selected" if each == first else ""}>{text(title)}</option>'
+        for each, title in figure["quantities"].items()
     )
     label = f"Curves of {section.title}; arrow keys read values, buttons below hide curves."
     target = "" if figure["target"] is None else f"; dashed: target {figure['target']:g} %"
     return (
         f'<figure data-figure="{index}"><figcaption>{text(section.title)}: '
         f"mean over seeds, band of one standard deviation{target}{some}</figcaption>"
-        f'<div class="controls"><label class="quantity">show <select>{options}</select></label>'
+        f'<div class="controls">{_drawings(figure, others)}'
+        f'<label class="quantity">show <select>{options}</select></label>'
         f'<fieldset class="x"><legend>against</legend>{choices}</fieldset>{_ZOOM}</div>'
         f'<div class="plot" tabindex="0" role="img" aria-label="{text(label)}"></div>'
         f'<p class="readout" aria-live="polite"></p><div class="keys">{keys}'
         '<div class="alls"><button type="button" class="all" data-show="1">show all</button>'
         '<button type="button" class="all" data-show="">hide all</button></div></div>'
         "<noscript><p>The curves need JavaScript; the tables do not.</p></noscript></figure>"
+    )
+
+
+def _drawings(figure: curves.Figure, drawings: Sequence[curves.Drawing]) -> str:
+    """Return the choice of the paper's figures that can be drawn from the curves that there are."""
+    options = []
+    for drawing in drawings:
+        places = [i for i, curve in enumerate(figure["curves"]) if curve["id"] in drawing.ids]
+        quantity = next((each for each in drawing.quantities if each in figure["quantities"]), "")
+        if places and quantity:
+            numbers = " ".join(map(str, places))
+            title = text(drawing.title)
+            options.append(f'<option value="{numbers}" data-quantity="{quantity}">{title}</option>')
+    if not options:
+        return ""
+    return (
+        '<label class="drawing">figure of the paper <select><option value="">–</option>'
+        f"{''.join(options)}</select></label>"
     )
 
 

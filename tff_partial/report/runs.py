@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from tff_partial import tiers
-from tff_partial.results import checks, metrics, text_files
+from tff_partial.results import checks, metrics, neurons, text_files
 from tff_partial.results import summary as summaries
 from tff_partial.results.checks import Json
 from tff_partial.results.schema import (
@@ -37,6 +37,7 @@ class Run:
       rows: The rows of metrics.csv.
       summary: summary.json, updated with what metrics.csv gives now.
       similarity: The rows of similarity.csv, of an analysis.
+      activations, examples: The rows of activations.csv and examples.csv, likewise.
       stands_in: Whether the data are others than those of the paper's table.
     """
 
@@ -45,6 +46,8 @@ class Run:
     rows: Sequence[MetricsRow]
     summary: Fields
     similarity: Sequence[Mapping[str, str]] = ()
+    activations: neurons.Rows = ()
+    examples: neurons.Rows = ()
     stands_in: bool = False
 
     @property
@@ -70,6 +73,17 @@ class Run:
             return False
         is_real = self.config.execution.get("data_is_real")
         return self.data.startswith(("real:", "generated:")) if is_real is None else bool(is_real)
+
+    @property
+    def tier_costs(self) -> dict[str, dict[str, float]]:
+        """What a round costs a client of each tier, by its label; older runs do not say."""
+        known = self.config.execution.get("tier_costs")
+        of_tiers = known.items() if isinstance(known, dict) else ()
+        return {
+            label: {name: v for name, v in each.items() if isinstance(v, (int, float))}
+            for label, each in of_tiers
+            if isinstance(each, dict)
+        }
 
     @property
     def planned(self) -> int:
@@ -171,13 +185,16 @@ def read_run(path: str, shown: str) -> Run:
         rows = metrics.read(path)
         current = _summarize(config.settings, rows) if rows else {}
         similarity = _read_similarity(path)
+        activations = neurons.read(os.path.join(path, neurons.ACTIVATIONS))
+        examples = neurons.read(os.path.join(path, neurons.EXAMPLES), is_example=True)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReportError(
             f"config.json and metrics.csv must be those of a run. Received: {shown} with "
             f"{type(error).__name__}: {error}"
         ) from error
     # A run that resumed after it was stopped still has the summary of that time.
-    return Run(shown, config, rows, {**summary, **current}, similarity)
+    analysed = similarity, activations, examples
+    return Run(shown, config, rows, {**summary, **current}, *analysed)
 
 
 def _read_similarity(path: str) -> list[dict[str, str]]:

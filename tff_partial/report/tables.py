@@ -9,12 +9,26 @@ from tff_partial import tiers
 from tff_partial.report import cells, comparison, sweeps
 from tff_partial.report.cells import Cell, Line, Table
 from tff_partial.report.recipes import Section
-from tff_partial.report.runs import Row
-from tff_partial.results import metrics
+from tff_partial.report.runs import Row, Run
+from tff_partial.results import metrics, neurons
 from tff_partial.results.schema import Fields
 
 MEGABYTE = 1e-6
 _RARE = 0.01  # capacities that are drawn less often are not shown
+# Figures of the final accuracy on each client's labels -> heads.
+_OVER_CLIENTS = {
+    "mean": "mean over clients, %",
+    "lowest_tenth": "lowest tenth of clients, %",
+    "spread": "standard deviation over clients, %",
+}
+# Figures of a tier in config.json -> heads.
+_TIER_COSTS = {
+    "memory": "memory",
+    "compute": "compute",
+    "parameters": "parameters",
+    "bytes_down": "MB down",
+    "bytes_up": "MB up",
+}
 # Figures of similarity.csv -> heads.
 _SIMILARITIES = {"maximum": "largest similarity", "mean": "mean similarity"}
 
@@ -25,6 +39,8 @@ def of_section(section: Section) -> list[Table]:
     tables = [comparison.compared(section)] if section.results.recipe else []
     if any(run.similarity for run in runs):
         tables.append(similarity(section))
+    if any(run.activations for run in runs):
+        tables.append(activations(section))
     if any(run.rows for run in runs):
         tables.append(costs(section))
         if any(run.settings.get("tiers") or run.settings.get("capacities") for run in runs):
@@ -37,6 +53,22 @@ def similarity(section: Section) -> Table:
     heads = ("row", "scheme", "block", *_SIMILARITIES.values(), "local steps")
     lines = [line for row in section.rows for line in _similarity_lines(row)]
     caption = "Similarity (SVCCA) of clients' models at the end, over all pairs of clients"
+    return Table(caption, heads, tuple(lines))
+
+
+def activations(section: Section) -> Table:
+    """Return how many of their most active neurons clients have in common, layer by layer."""
+    heads = ("row", "layer", "neurons", "least in common, %", "mean, %", "most, %", "seeds")
+    lines = []
+    for row in section.rows:
+        seeds = [neurons.table(run.activations)[1:] for run in row.finished if run.activations]
+        for same in zip(*seeds):  # the lines of a layer, one for each seed
+            name, size, *_ = same[0]
+            figures = [metrics.spread(float(line[i]) for line in same) for i in (2, 3, 4)]
+            texts = [cells.with_spread(figure, cells.one_decimal) for figure in figures]
+            line = tuple(map(Cell, (name, size, *texts, str(len(same)))))
+            lines.append(Line(row.label, line, row.is_real))
+    caption = "Most active third of each layer that two clients have in common; by chance 33 %"
     return Table(caption, heads, tuple(lines))
 
 
@@ -76,6 +108,8 @@ def costs(section: Section) -> Table:
     ]
     if has_target:
         heads += ["target, %", "rounds to target", "simulated s to target", "MB to target"]
+    over_clients = any("final_test_client_accuracy_mean" in run.summary for run in runs)
+    heads += list(_OVER_CLIENTS.values()) if over_clients else []
     heads += [*(["late clients a round"] if has_late else []), "rounds", "seeds"]
     lines = []
     for row in section.rows:
@@ -86,6 +120,9 @@ def costs(section: Section) -> Table:
             shown = cells.with_spread(spread, cells.percent, cells.PERCENT)
             line.append(Cell(shown, "better" if is_best else ""))
         line += _to_target(row) if has_target else []
+        for name in _OVER_CLIENTS if over_clients else ():
+            spread = row.spread_of(f"final_test_client_accuracy_{name}")
+            line.append(Cell(cells.with_spread(spread, cells.percent, cells.PERCENT)))
         line += [Cell(_mean_column(row, "clients_late"))] if has_late else []
         head = row.label if is_recipe else row.short or row.label
         lines.append(Line(head, (*line, _rounds(row), cells.seeds(row)), row.is_real))
@@ -118,24 +155,47 @@ def _to_target(row: Row) -> list[Cell]:
 
 
 def tier_overview(section: Section) -> Table:
-    """Return what tiers there are, who took part, and how well each learned."""
-    heads = ("row", "average capacity", "tier", "clients", "clients a round")
-    lines = [line for row in section.rows if row.runs for line in _tier_lines(row)]
+    """Return what tiers there are, what they take, who took part, and how well each learned."""
+    runs = [run for row in section.rows for run in row.runs]
+    has_costs = any(run.tier_costs for run in runs)
+    is_tested = any(f"final_test_accuracy_{t.label}" in r.summary for r in runs for t in _known(r))
+    heads = ["row", "average capacity", "tier", "clients", "clients a round"]
+    heads += list(_TIER_COSTS.values()) if has_costs else []
+    heads += ["training accuracy, %", *(["test accuracy, %"] if is_tested else [])]
+    lines = [
+        line for row in section.rows if row.runs for line in _tier_lines(row, has_costs, is_tested)
+    ]
     caption = "Tiers and capacity; training accuracy of the last five rounds of each tier"
-    return Table(caption, (*heads, "training accuracy, %"), tuple(lines))
+    caption += "; final test accuracy of what its clients would deploy" if is_tested else ""
+    return Table(caption, tuple(heads), tuple(lines))
 
 
-def _tier_lines(row: Row) -> list[Line]:
+def _known(run: Run) -> list[tiers.Tier]:
+    return [*_tiers(run.settings)]
+
+
+def _tier_lines(row: Row, has_costs: bool, is_tested: bool) -> list[Line]:
     spread = row.spread_of("average_capacity")
     capacity = cells.NONE if spread is None else cells.significant(spread.mean)
-    lines = []
-    for tier, count in _tiers(row.counted[0].settings).items():
-        clients = _mean_column(row, f"clients_{tier.label}")
-        accuracy = row.spread_of(f"train_accuracy_{tier.label}")
-        shown = cells.with_spread(accuracy, cells.percent, cells.PERCENT)
-        line = tuple(map(Cell, (capacity, tier.name, count, clients, shown)))
-        lines.append(Line(row.label, line, row.is_real))
+    run, lines = row.counted[0], []
+    for tier, count in _tiers(run.settings).items():
+        texts = [capacity, tier.name, count, _mean_column(row, f"clients_{tier.label}")]
+        texts += _tier_costs(run, tier) if has_costs else []
+        names = [f"train_accuracy_{tier.label}"]
+        names += [f"final_test_accuracy_{tier.label}"] if is_tested else []
+        accuracies = [row.spread_of(name) for name in names]
+        texts += [cells.with_spread(each, cells.percent, cells.PERCENT) for each in accuracies]
+        lines.append(Line(row.label, tuple(map(Cell, texts)), row.is_real))
     return lines
+
+
+def _tier_costs(run: Run, tier: tiers.Tier) -> list[str]:
+    known = run.tier_costs.get(tier.label, {})
+    factors = {"bytes_down": MEGABYTE, "bytes_up": MEGABYTE}
+    return [
+        cells.significant(known[name] * factors.get(name, 1)) if name in known else cells.NONE
+        for name in _TIER_COSTS
+    ]
 
 
 def _tiers(settings: Fields) -> dict[tiers.Tier, str]:

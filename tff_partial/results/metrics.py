@@ -19,6 +19,9 @@ SAMPLED = "sampled_test"
 """How columns begin, in place of `test`, where a round was tested on a sample of the test data."""
 
 SAMPLED_ACCURACY = f"{SAMPLED}_accuracy"
+OVER_CLIENTS = ("mean", "lowest_tenth", "spread")
+"""How columns `test_client_accuracy_...` end."""
+
 SECONDS = ("simulated_seconds",)
 BYTES = ("bytes_down", "bytes_up")
 _LARGEST_USUAL = 1e150

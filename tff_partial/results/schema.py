@@ -23,11 +23,8 @@ MetricsRow: TypeAlias = Mapping[str, Any]
 
 # What a recipe is -> how its figures were obtained.
 KINDS = {"runs": "trained", "exact": "computed exactly", "analysis": "analysis of trained models"}
-# Settings that older runs lack, as they were then.
-OLD_SETTINGS = {
-    "weight_decay_on": "kernels",
-    "precision": "float32",
-    "record_precision": "float32",
+# Optimisers and sampling that no preset changes.
+OPTIMIZERS = {
     "local_optimizer": "sgd",
     "local_beta_1": 0.9,
     "local_beta_2": 0.999,
@@ -39,6 +36,14 @@ OLD_SETTINGS = {
     "server_tau": 1e-3,
     "sampler": "",
 }
+# Settings that older runs lack, as they were then.
+OLD_SETTINGS = {
+    "weight_decay_on": "kernels",
+    "precision": "float32",
+    "record_precision": "float32",
+    "evaluate": "server",
+    **OPTIMIZERS,
+}
 RECIPE_FILE, SWEEP_FILE = "recipe.json", "sweep.json"
 TO_TARGET = "_to_target"  # the end of the names of metrics that count up to a target accuracy
 
@@ -48,7 +53,8 @@ class Config:
     """config.json: what a run is.
 
     Attributes:
-      settings: What decides the result; it must not change when a run resumes.
+      settings: What decides the result; when a run resumes, only more rounds and what is evaluated
+        may change (`folder.MAY_CHANGE`).
       execution: Where and how it runs, which may change. `data_is_real` tells whether the data are
         the set that the task names, `paper` whose preset it is.
       versions: Of Python, of the packages and of this project.

@@ -32,6 +32,7 @@ def summarize(
         "average_capacity": settings.get("average_capacity"),
         **_tiers(settings, rows),
         "final_test_accuracy": accuracies[-1] if accuracies else None,
+        **_where_clients_are(settings, rows),
         "best_test_accuracy": max(accuracies, default=None),
         "target_accuracy": target,
         "rounds_to_target": metrics.rounds_to(rows, target),
@@ -61,6 +62,14 @@ def _tiers(settings: Fields, rows: Sequence[MetricsRow]) -> dict[str, Json]:
         values = metrics.values([r for r in rows if r.get(f"clients_{name}")], column)
         summary[column] = statistics.mean(values[-_LAST_ROUNDS:]) if values else None
     return summary
+
+
+def _where_clients_are(settings: Fields, rows: Sequence[MetricsRow]) -> dict[str, Json]:
+    """Return the final accuracy of each tier's model and over clients, where they were tested."""
+    columns = [f"test_accuracy_{name}" for name in tier_names(settings)]
+    columns += [f"test_client_accuracy_{name}" for name in metrics.OVER_CLIENTS]
+    found = {column: metrics.values(rows, column) for column in columns}
+    return {f"final_{column}": values[-1] for column, values in found.items() if values}
 
 
 def tier_names(settings: Fields) -> list[str]:

@@ -44,6 +44,7 @@ class Channels:
       groups: The groups, in the order in which the forward pass meets them.
       axes: For each trainable, then each non-trainable variable, a group for each axis, or None;
         the axis of the logits is of the group `CLASSES`.
+      made: The same, but only the axis whose channels the layer makes; None for those it receives.
       outputs: Position in `layers_of` -> the last axis of that layer's output.
       inputs: id of a layer of `template` -> shape of its input without the batch, and the last
         axis.
@@ -54,6 +55,7 @@ class Channels:
 
     groups: tuple[Group, ...]
     axes: tuple[Axes, ...]
+    made: tuple[Axes, ...]
     outputs: dict[int, Axis]
     inputs: dict[int, tuple[Shape, Optional[Axis]]]
     classes: int
@@ -80,6 +82,11 @@ def resized(channels: Channels, sizes: Sequence[int]) -> Channels:
     return dataclasses.replace(channels, groups=tuple(groups))
 
 
+def made(channels: Channels) -> Channels:
+    """Return the groups with variables that are sliced only along the channels they make."""
+    return dataclasses.replace(channels, axes=channels.made)
+
+
 def layers_of(blocks: Sequence[Layer]) -> list[Layer]:
     """Return the layers that do the work, in the same order for every instance of a model."""
     layers: list[Layer] = []
@@ -98,6 +105,7 @@ class Analysis:
         self._makers: dict[int, list[Layer]] = {}
         self._whole: set[int] = set()
         self._axes: dict[int, Axes] = {}
+        self._made: dict[int, int] = {}
         self._tensors: dict[Structure, Optional[Axis]] = {}
         self._inputs: dict[int, tuple[Shape, Optional[Axis]]] = {}
         self._outputs: dict[int, Optional[Axis]] = {}
@@ -151,11 +159,19 @@ class Analysis:
         self._makers[self._parents[-1]] = [layer]
         return Axis(self._parents[-1])
 
-    def own(self, variable: Optional[Variable], *axes: Optional[Axis]) -> None:
-        """Say what a variable's last axes are."""
-        if variable is not None:
-            before = (None,) * (len(variable.shape) - len(axes))
-            self._axes[id(variable)] = (*before, *axes)
+    def own(
+        self, variable: Optional[Variable], *axes: Optional[Axis], made: Optional[int] = None
+    ) -> None:
+        """Say what a variable's last axes are, and which of them, counted from 0, the layer makes.
+
+        By default it is the last one that has channels.
+        """
+        if variable is None:
+            return
+        before = (None,) * (len(variable.shape) - len(axes))
+        known = [i for i, axis in enumerate(axes) if axis]
+        self._axes[id(variable)] = (*before, *axes)
+        self._made[id(variable)] = len(before) + (max(known, default=0) if made is None else made)
 
     def join(self, layer: Layer, axes: Axes) -> Optional[Axis]:
         """Make the groups of several inputs one."""
@@ -189,11 +205,17 @@ class Analysis:
         outputs = {i: final(self._outputs.get(id(layer))) for i, layer in enumerate(layers)}
         known = {i: axis for i, axis in outputs.items() if axis and axis.group != CLASSES}
         model = self._model
+        axes = [
+            tuple(final(axis) for axis in self._axes.get(id(v), (None,) * len(v.shape)))
+            for v in model.variables
+        ]
+        made = [self._made.get(id(v)) for v in model.variables]
         return Channels(
             groups=tuple(self._group(root) for root in sliced),
-            axes=tuple(
-                tuple(final(axis) for axis in self._axes.get(id(v), (None,) * len(v.shape)))
-                for v in model.variables
+            axes=tuple(axes),
+            made=tuple(
+                tuple(axis if i == own else None for i, axis in enumerate(each))
+                for each, own in zip(axes, made)
             ),
             outputs=known,
             inputs={key: (shape, final(axis)) for key, (shape, axis) in self._inputs.items()},

@@ -93,7 +93,8 @@ def _makes(size: str, **variables: str) -> Rule:
         out = a.new(layer, getattr(layer, size))
         meaning = {"i": axes[0], "o": out, "-": None}
         for name, letters in variables.items():
-            a.own(getattr(layer, name), *(meaning[letter] for letter in letters))
+            made = letters.index("o") if "o" in letters else None
+            a.own(getattr(layer, name), *(meaning[letter] for letter in letters), made=made)
         return out
 
     return rule

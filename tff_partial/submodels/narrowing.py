@@ -76,6 +76,17 @@ def create(spec: ModelSpec, kept: Sequence[int], scalers: Sequence[float] = ()) 
     return dataclasses.replace(spec, create_keras=builder.create_keras, cuts={}, checked=True)
 
 
+def create_padded(spec: ModelSpec, kept: Sequence[int]) -> ModelSpec:
+    """Return the model with layers that make so many channels and receive all, 0 where not made.
+
+    It is what a mask on the outputs of layers leaves, for counting what that costs: which channels
+    are kept makes no difference to it. A recurrent layer receives its own outputs narrow.
+    """
+    channels = channel_groups.analyse(spec)
+    builder = _PaddedBuilder(channels, kept, [1.0] * len(kept))
+    return dataclasses.replace(spec, create_keras=builder.create_keras, cuts={}, checked=True)
+
+
 class _Builder:
     """Makes layers again, narrower."""
 
@@ -138,6 +149,17 @@ class _Builder:
         return config
 
 
+class _PaddedBuilder(_Builder):
+    """Makes layers again that make fewer channels and receive as many as before."""
+
+    def _leaf(self, layer: Layer) -> Layer:
+        made, (_, axis) = super()._leaf(layer), self._channels.inputs[id(layer)]
+        if axis is None or layer_rules.rule_of(layer) not in layer_rules.MAKERS:
+            return made
+        missing = self._channels.groups[axis.group].size - self._kept[axis.group]
+        return _padded_class()(made, axis.repeat * missing, name=layer.name)
+
+
 def _prepare(config: LayerConfig) -> None:
     """Replace the initialisers and leave the type to the policy under which layers are made.
 
@@ -181,3 +203,21 @@ def _scaled_class() -> type:
             return self.layer(inputs) / rate
 
     return Scaled
+
+
+def _padded_class() -> type:
+    """Return the class of layers whose input is filled up with channels of zeros."""
+
+    class Padded(tf.keras.layers.Wrapper):
+        def __init__(self, layer: Layer, missing: int, **kwargs: str) -> None:
+            super().__init__(layer, **kwargs)
+            self._missing = missing
+
+        def build(self, input_shape: Shape) -> None:
+            self.built = True  # the layer is built by its first call, with the padded input
+
+        def call(self, inputs: Tensor) -> Tensor:
+            others = [[0, 0]] * (len(inputs.shape) - 1)
+            return self.layer(tf.pad(inputs, [*others, [0, self._missing]]))
+
+    return Padded

@@ -9,7 +9,7 @@ activations belong to a group of channels (in residual networks), its score is t
 from __future__ import annotations
 
 import functools
-from typing import Callable
+from typing import Callable, Optional
 
 from tff_partial.core import keras_compat, loops
 from tff_partial.core.lazy import tf
@@ -20,19 +20,24 @@ from tff_partial.submodels.groups import Channels
 
 
 def build_scores(
-    model: Model, channels: Channels, examples: int, batch_size: int
+    model: Model,
+    channels: Channels,
+    examples: int,
+    batch_size: int,
+    preprocess: Optional[Callable[[Tensor], Tensor]] = None,
 ) -> Callable[[Tensor, Tensor], list[Tensor]]:
     """Return `scores(x, seed) -> float32 [size] for each group`, with the model's weights.
 
     It uses `examples` random ones of x [n, ...] (0: all), `batch_size` at a time. Normalisation
     uses moving statistics; static batch normalisation, which has none in training, the batch's.
+    `preprocess` takes the place of the model's.
     """
     sizes = [group.size for group in channels.groups]
 
     def sums(x: Tensor) -> Tensor:
         """Return mean activations of a batch times its size, [sum of the groups' sizes]."""
         with model.batch_statistics(static_only=True):
-            activations = _observe(model, channels, model.preprocess(x))
+            activations = _observe(model, channels, (preprocess or model.preprocess)(x))
         means = [tf.add_n(group) / len(group) for group in activations]
         return tf.concat(means, 0) * tf.cast(tf.shape(x)[0], tf.float32)
 

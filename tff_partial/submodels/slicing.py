@@ -2,6 +2,7 @@
 
     extract(w, kept)    the rows and columns of the channels that are kept
     restore(d, kept)    d where it came from and 0 elsewhere; and 1 there, 0 elsewhere
+    held(kept)          the latter alone: a mask that leaves the weights their size
 
 `kept` has for each channel group the indices that are kept, int32 [k], or None for all of them.
 """
@@ -37,9 +38,14 @@ def restore(
       of size 1 along axes that are not sliced.
     """
     places = _by_axis(channels, lambda axis: _places(channels, axis, kept))
-    masks = _by_axis(channels, lambda axis: _mask(channels, axis, kept, classes))
     full = [_spread(v, [places[a] for a in axes]) for v, axes in zip(values, channels.axes)]
-    return full, [_weight([masks[a] for a in axes]) for axes in channels.axes]
+    return full, held(channels, kept, classes)
+
+
+def held(channels: Channels, kept: Kept, classes: Optional[Tensor] = None) -> list[Tensor]:
+    """Return for each variable 1 where it belongs to kept channels, as `restore` does."""
+    masks = _by_axis(channels, lambda axis: _mask(channels, axis, kept, classes))
+    return [_weight([masks[a] for a in axes]) for axes in channels.axes]
 
 
 def _by_axis(

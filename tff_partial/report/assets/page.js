@@ -52,7 +52,8 @@
     const figure = figures[Number(element.dataset.figure)];
     const plot = element.querySelector(".plot");
     const readout = element.querySelector(".readout");
-    const select = element.querySelector("select");
+    const select = element.querySelector(".quantity select");
+    const drawing = element.querySelector(".drawing select");
     const keys = [...element.querySelectorAll(".key")];
     const shown = keys.map((key) => key.getAttribute("aria-pressed") === "true");
     let chart = null, axis = "rounds", quantity = select.value, seen = null;
@@ -130,12 +131,17 @@
       });
     }
 
+    // Where the x axis begins: at 0, unless only late rounds have values.
+    function first(xs) {
+      return xs.length && xs[0] > xs[xs.length - 1] / 2 ? xs[0] : 0;
+    }
+
     // Shows the part of the x axis between two values; all of it without them.
     function zoom(range) {
-      const last = chart.data[0][chart.data[0].length - 1] || 1;
-      const from = range ? Math.max(0, range[0]) : 0, to = range ? Math.min(last, range[1]) : last;
+      const last = chart.data[0][chart.data[0].length - 1] || 1, begin = first(chart.data[0]);
+      const from = range ? Math.max(begin, range[0]) : begin, to = range ? Math.min(last, range[1]) : last;
       if (to - from <= last * 1e-3) return;
-      seen = from > 0 || to < last ? [from, to] : null;
+      seen = from > begin || to < last ? [from, to] : null;
       chart.setScale("x", { min: from, max: to });
     }
 
@@ -166,7 +172,7 @@
         bands: bands(),
         padding: [10, 14, 0, 0],
         scales: {
-          x: { time: false, range: (u, from, to) => (seen || [0, (u.data[0] || []).slice(-1)[0] || 1]) },
+          x: { time: false, range: (u, from, to) => (seen || [first(u.data[0] || []), (u.data[0] || []).slice(-1)[0] || 1]) },
           y: { range: { min: { pad: 0.05, soft: 0, mode: 3 }, max: { pad: 0.05 } } },
         },
         axes: [
@@ -214,7 +220,13 @@
     element.querySelectorAll("[data-zoom]").forEach((button) =>
       button.addEventListener("click", () => zoomBy(Number(button.dataset.zoom))));
     plot.addEventListener("dblclick", () => zoom(null));
-    select.addEventListener("change", () => { quantity = select.value; draw(); });
+    select.addEventListener("change", () => { quantity = select.value; seen = null; draw(); });
+    // A figure of the paper: its rows, and what it draws of them first.
+    if (drawing) drawing.addEventListener("change", () => {
+      const option = drawing.selectedOptions[0], rows = option.value.split(" ").filter(Boolean).map(Number);
+      if (option.dataset.quantity) { select.value = quantity = option.dataset.quantity; seen = null; draw(); }
+      if (rows.length) keys.forEach((_, i) => show(i, rows.includes(i)));
+    });
     select.parentElement.hidden = select.options.length < 2;
     plot.addEventListener("keydown", (event) => {
       const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
