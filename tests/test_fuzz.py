@@ -94,7 +94,12 @@ VALUES = {
         "synthetic:1,1",
         "synthetic:1e300,0",
     ],
-    "tiers": ["strong:1,weak:5", "1/2:6", "1/00:6", "0.3:3,strong:3", "7:6", "strong:6", "weak:0"],
+    "tiers": [
+        *("strong:1,weak:5", "1/2:6", "1/00:6", "0.3:3,strong:3", "7:6", "strong:6", "weak:0"),
+        *("memory:0.5:3,strong:3", "blocks:9:6", "rate:1/00:6", "params:2:6", "compute:.1:100%"),
+        *("strong:50%,weak:50%", "strong:1%,weak:99%", "memory:0.5", "strong:999%"),
+    ],
+    "evaluate": ["server", "tiers", "clients,tiers", ",", "all"],
     "capacities": ["1/4", "feddse", "1/2:0.2,1/16:0.8", "1/2:1e400", "1/00"],
     "only_tiers": ["strong", "weak,strong", "weak,weak"],
     "learning_rate": ["0.1", "0.4,800:0.04", "0.1*0.9~2", "1e400", "0", ",,:", "1,2:3,1:4"],

@@ -192,10 +192,11 @@ def parse(text: str, are_rates: bool = False, clients: Optional[int] = None) -> 
 
 def _counts(numbers: Sequence[str], text: str, clients: Optional[int]) -> list[int]:
     """Return the clients of each tier: numbers as they are, shares rounded so that they add up."""
-    shares = [float(n[:-1]) / 100 if n.endswith("%") else 0.0 for n in numbers]
-    ends = [math.floor(end * (clients or 0) + 0.5 + 1e-9) for end in itertools.accumulate(shares)]
-    of_shares = np.diff(ends, prepend=0).tolist()
-    if clients and any(share > 0 and not n for share, n in zip(shares, of_shares)):
+    hundredths = [fractions.Fraction(n[:-1] if n.endswith("%") else 0) for n in numbers]
+    ends = [end * (clients or 0) / 100 for end in itertools.accumulate(hundredths)]
+    rounded = [0, *(math.floor(end + fractions.Fraction(1, 2)) for end in ends)]
+    of_shares = [stop - start for start, stop in zip(rounded, rounded[1:])]
+    if clients and any(share > 0 and n < 1 for share, n in zip(hundredths, of_shares)):
         raise ValueError(
             f"a tier's share must be at least one of {clients} clients. Received: tiers={text!r}"
         )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from tests.costs.specs import dense, own
 from tff_partial import costs, tiers
 from tff_partial.algorithms import registry
 from tff_partial.core.local_training import LocalTraining
@@ -87,6 +88,21 @@ def test_shares_are_those_of_the_whole_model():
     assert found == pytest.approx({"memory": 42 / 106, "compute": 126 / 218, "params": 15 / 39})
 
 
+TIERED = [name for name, known in registry.ALGORITHMS.items() if "tiers" in known.needs]
+
+
+@pytest.mark.parametrize("algo", [name for name in TIERED if name != "channel"])
+def test_a_budget_holds_for_every_algorithm(algo):
+    """Channel alone trains everything, whatever the tier."""
+    algorithm, whole = registry.ALGORITHMS[algo], costs.whole(MODEL, BATCH)
+    for tier in ("memory:0.62", "params:0.62", "compute:0.95", "rate:0.75", "blocks:1"):
+        params = params_of(algo, tier)
+        found = costs.shares(algorithm.cost(MODEL, params, params.tiers[1]), whole, BATCH)
+        kind, most = budgets.limit(params.tiers[1], MODEL, BATCH)
+        is_smallest = (algo, tier) == ("prefix", "blocks:1")  # nothing is as small
+        assert is_smallest or found[kind] <= most, (tier, found)
+
+
 def test_prefix_removes_from_the_other_end():
     """The hidden layer has 24 of 39 parameters, so 0.62 is enough for it and 0.61 for nothing."""
     algorithm = registry.ALGORITHMS["prefix"]
@@ -95,6 +111,17 @@ def test_prefix_removes_from_the_other_end():
         assert algorithm.cost(MODEL, params, params.tiers[1]).parameters == 24
     params = params_of("prefix", "params:1")
     assert algorithm.cost(MODEL, params, params.tiers[1]).parameters == 39
+
+
+def test_for_prefix_a_number_of_blocks_is_the_memory_without_the_first_ones():
+    model = own(*[dense(8)] * 3, dense(3), shape=(8,))
+    params = params_of("prefix", "blocks:2")
+    # 72 parameters and 8 activations of each but the last, which has 27 and 3.
+    blocks = [2 * (72 + BATCH * 8)] * 3 + [2 * (27 + BATCH * 3)]
+    assert sum(blocks[2:]) < sum(blocks[:2])
+    cost = registry.ALGORITHMS["prefix"].cost(model, params, params.tiers[1])
+    assert cost.parameters == 72
+    assert cost.capacity == pytest.approx(blocks[0] / sum(blocks))
 
 
 def test_what_a_client_does_once_a_round_counts():

@@ -74,6 +74,15 @@ def test_metrics_of_a_process_with_client_states_are_columns(name, params, tmp_p
         assert [{row[n] is None for n in columns} for row in rows] == [{True}, {False}, {False}]
 
 
+def test_discrepancies_after_every_step_are_columns_of_every_round(tmp_path):
+    process = tiny.build("periodic_averaging", LOCAL, population=5, active=2, measure_steps=True)
+    rows = train(process, tmp_path, eval_every=2)
+    for row in rows:
+        found = [row[f"discrepancy_{step + 1}"] for step in range(LOCAL.steps)]
+        assert all(value > 0 for value in found[:-1])
+        assert found[-1] == pytest.approx(row["discrepancy"], abs=1e-9)
+
+
 class Nobody(callbacks.Callback):
     """Drops every client in the second round, and counts."""
 

@@ -9,8 +9,9 @@ participation via partial model training, 2024, section 3.2, which is InclusiveF
             y_i <- tau steps of local SGD on the first K - k blocks, through the whole model
         y_{t+1} <- mean of y_i over the clients that trained it, for each layer
 
-A tier that removes k blocks removes the last k; words are not halved. A tier that is a capacity
-removes as few as make the blocks that are left fit into it.
+A tier that removes k blocks removes the last k; words are not halved. A capacity or a budget
+removes as few as make the blocks that are left fit into it (`blocks:k`: into the memory without the
+first k).
 
 Differences from the paper: there local models persist and all clients are alike; here clients start
 from the global model and tiers may be mixed. InclusiveFL's distillation is not part of it.
@@ -49,7 +50,7 @@ def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
 
 def _removed(model: ModelSpec, tier: Tier, batch_size: int) -> int:
     blocks = costs.measure(model)
-    if tier.is_budget and tier.kind != "blocks":
+    if tier.is_budget:
         trained = [k for k, block in enumerate(blocks) if block.parameters]
         offered = [Cut(k) for k in range(len(blocks) - trained[0])]
         count = costs.smallest_cut(tier, model, batch_size, offered, _cost_of_cut).blocks

@@ -138,13 +138,18 @@ def call(layer: Layer, x: Tensor, training: bool) -> Tensor:
 @contextlib.contextmanager
 def replaced_calls(layers: Sequence[Layer], create: Callable[[Layer], Callable]) -> Iterator[None]:
     """Replace the `call` of each layer by what `create(layer)` returns."""
+    # Layers that Keras makes of operations have one of their own.
+    own = [vars(layer).get("call") for layer in layers]
     for layer in layers:
         layer.call = create(layer)
     try:
         yield
     finally:
-        for layer in layers:
-            del layer.call
+        for layer, call in zip(layers, own):
+            if call is None:
+                del layer.call
+            else:
+                layer.call = call
 
 
 def call_in_training(layer: Layer, x: Tensor, *unused: Structure, **ignored: Structure) -> Tensor:

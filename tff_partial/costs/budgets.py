@@ -13,7 +13,7 @@ counts for the examples of one step.
 
 An algorithm with sub-models takes the largest rate that fits, one that leaves out blocks the
 smallest cut; where nothing fits, the smallest that it has. A rate stays a rate for sub-models, and
-a number of blocks one for cuts.
+a number of blocks one for cuts at the model's beginning.
 """
 
 from __future__ import annotations

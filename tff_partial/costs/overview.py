@@ -47,13 +47,12 @@ def remark(
       cost: What a round costs a client of it.
       strong: What it costs a strong one.
       batch_size: Examples in a local step.
-      are_rates: Whether the algorithm trains sub-models, for which a rate is met by itself, as a
-        number of blocks is for others.
+      are_rates: Whether the algorithm trains sub-models, for which a rate is met by itself.
     """
     is_one = tier.kind == "rate" and tier.value == 1
     if cost == strong and not (tier.is_whole or is_one):
         return f"tier {tier.name} trains the whole model, as strong does"
-    if not tier.is_budget or tier.kind == ("rate" if are_rates else "blocks"):
+    if not tier.is_budget or (are_rates and tier.kind == "rate"):
         return ""
     kind, most = budgets.limit(tier, model, batch_size)
     whole = clients.whole(model, batch_size)
