@@ -2,6 +2,7 @@
 # make test    all tests
 # make check   format, lint and types
 # make format  apply the formatter and the linter's fixes
+# make ray     install Ray, for --runtime=ray (docs/install.md)
 # make docs    write the generated pages: flags, results, the report and the plan of evidence
 # make notebook  an environment that runs notebooks, for their test
 # make test-tracker  a run with the real MLflow (--tracker); needs the network
@@ -10,6 +11,7 @@ ARGS ?= --task=imdb --algo=embracing
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+RAY := $(VENV)/.ray
 
 AUDIT := .venv-audit/bin
 NOTEBOOK := .venv-notebook
@@ -26,7 +28,7 @@ else \
   echo "error: expected Python 3.9, 3.10 or 3.11 as python3.11, python3.10, python3.9 or python3, or uv (docs/install.md). Received: $$(python3 --version 2>/dev/null || echo no python3)" >&2; exit 2; fi
 endef
 
-.PHONY: run test test-tracker check format docs audit notebook clean
+.PHONY: run test test-tracker check format ray docs audit notebook clean
 run: $(INSTALLED)
 	@$(BIN)/python run_experiment.py $(ARGS)
 
@@ -45,6 +47,8 @@ check: $(INSTALLED)
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+ray: $(RAY)
 
 docs: $(INSTALLED)
 	$(BIN)/python -m tff_partial.cli.flag_reference docs/flags.md
@@ -74,4 +78,8 @@ $(INSTALLED): requirements.txt setup.cfg pyproject.toml
 	@echo "Installing into $(VENV) with $$($(BIN)/python --version); this takes some minutes the first time."
 	@$(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements.txt
 	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --disable-pip-version-check -e .
+	@touch $@
+
+$(RAY): requirements-ray.txt $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements-ray.txt
 	@touch $@

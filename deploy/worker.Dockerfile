@@ -12,10 +12,13 @@ RUN grep -E '^(tensorflow-federated|grpcio)==' /tmp/requirements.txt > /tmp/work
 COPY tff_partial/__init__.py /app/tff_partial/
 COPY tff_partial/cli/__init__.py tff_partial/cli/command_line.py tff_partial/cli/worker.py \
     /app/tff_partial/cli/
-COPY tff_partial/core/__init__.py tff_partial/core/deferred.py tff_partial/core/lazy.py \
+COPY tff_partial/core/__init__.py tff_partial/core/checks.py tff_partial/core/deferred.py \
+    tff_partial/core/lazy.py \
     /app/tff_partial/core/
 COPY tff_partial/runtime/__init__.py tff_partial/runtime/errors.py tff_partial/runtime/worker.py \
     /app/tff_partial/runtime/
+COPY tff_partial/runtime/ray/__init__.py tff_partial/runtime/ray/options.py \
+    /app/tff_partial/runtime/ray/
 COPY tff_partial/runtime/workers/__init__.py tff_partial/runtime/workers/contact.py \
     tff_partial/runtime/workers/process.py /app/tff_partial/runtime/workers/
 COPY tff_partial/system/__init__.py tff_partial/system/children.py \

@@ -1,5 +1,6 @@
 """What is installed is what is pinned, and `make run` creates an environment for it."""
 
+import importlib.util
 import pathlib
 import re
 import shutil
@@ -16,8 +17,8 @@ PIN = re.compile(
 )
 
 
-def pins():
-    for line in (ROOT / "requirements.txt").read_text().splitlines():
+def pins(name="requirements.txt"):
+    for line in (ROOT / name).read_text().splitlines():
         if line.startswith("#"):
             continue
         pin = PIN.match(line)
@@ -30,9 +31,29 @@ def pins():
         yield pin["name"], pin["version"]
 
 
+def installed(name):
+    """The version that is installed; Ray brings packages of its own along once it is imported."""
+    path = [folder for folder in sys.path if "thirdparty_files" not in folder]
+    (found, *_) = metadata.distributions(name=name, path=path)
+    return found.version
+
+
 @pytest.mark.parametrize(("name", "version"), pins())
 def test_installed_version_is_the_pinned_one(name, version):
-    assert metadata.version(name) == version
+    assert installed(name) == version
+
+
+@pytest.mark.parametrize(("name", "version"), pins("requirements-ray.txt"))
+def test_what_ray_needs_is_the_pinned_version(name, version):
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed: make ray")
+    assert installed(name) == version
+
+
+def test_what_ray_needs_does_not_replace_a_pin():
+    assert not {name.lower() for name, _ in pins()} & {
+        name.lower() for name, _ in pins("requirements-ray.txt")
+    }
 
 
 def test_no_index_address_in_requirements():

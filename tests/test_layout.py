@@ -20,6 +20,7 @@ TOPICS = {
     "models/test_models.py",
     "report/test_report_browser.py",
     "runtime/in_process/test_stock_algorithms.py",
+    "runtime/ray/test_faults.py",
     "runtime/test_runtimes.py",
     "runtime/workers/test_stunnel.py",
     "tasks/test_tasks.py",

@@ -1,11 +1,25 @@
 """The rules of layer kinds, and layers that have none."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.submodels.specs import check_small_equals_zeroed, user_spec
+from tff_partial import costs
 from tff_partial.submodels import groups as channel_groups
-from tff_partial.submodels import layer_rules
+from tff_partial.submodels import layer_rules, narrowing
+
+
+class Gain(tf.keras.layers.Layer):
+    def build(self, input_shape):
+        self.gain = self.add_weight("gain", shape=input_shape[-1:])
+
+    def call(self, x):
+        return x * self.gain
+
+
+def in_pairs(x):
+    return tf.reshape(x, (-1, 32, 2, 4))
 
 
 class Reversed(tf.keras.layers.Conv2D):
@@ -13,21 +27,13 @@ class Reversed(tf.keras.layers.Conv2D):
         return super().call(x)[..., ::-1]
 
 
-class Doubled(tf.keras.layers.Layer):
-    def call(self, x):
-        return tf.concat([x, x], -1)
-
-
 @pytest.mark.parametrize(
     ("layer", "why"),
     [
-        (lambda: Doubled(name="odd"), "of no such kind"),
-        (lambda: tf.keras.layers.Lambda(lambda x: x * 2, name="odd"), "of no such kind"),
-        (lambda: tf.keras.layers.Conv2D(4, 1, groups=2, name="odd"), "in one group"),
-        (lambda: tf.keras.layers.DepthwiseConv2D(1, depth_multiplier=2, name="odd"), "must be 1"),
+        (lambda: Gain(name="odd"), "of no such kind"),
+        (lambda: tf.keras.layers.Lambda(lambda x: tf.cumsum(x, -1), name="odd"), "Cumsum"),
+        (lambda: tf.keras.layers.Lambda(in_pairs, name="odd"), "fixed number of channels"),
         (lambda: tf.keras.layers.BatchNormalization(axis=1, name="odd"), "last axis"),
-        (lambda: tf.keras.layers.Permute((3, 1, 2), name="odd"), "of no such kind"),
-        (lambda: tf.keras.layers.Reshape((4, 4, 16), name="odd"), "flatten"),
         (lambda: Reversed(4, 1, name="odd"), "a `call` of its own"),
         (
             lambda: tf.keras.layers.AveragePooling2D(data_format="channels_first", name="odd"),
@@ -43,13 +49,6 @@ def test_a_layer_that_cannot_be_sliced_is_named(layer, why):
 
     with pytest.raises(ValueError, match=rf"Received: layer='odd'.*{why}"):
         channel_groups.analyse(user_spec(create))
-
-
-def shared_layer():
-    x = tf.keras.Input((6,))
-    left, right = (tf.keras.layers.Dense(5)(x) for _ in range(2))
-    odd = tf.keras.layers.Dense(4, name="odd")
-    return tf.keras.Model(x, tf.keras.layers.Add()([odd(left), odd(right)]))
 
 
 def given_state():
@@ -69,7 +68,6 @@ def states_returned():
 @pytest.mark.parametrize(
     ("create_block", "why"),
     [
-        (shared_layer, "used more than once"),
         (given_state, "one input and one output"),
         (states_returned, "one input and one output"),
     ],
@@ -106,12 +104,51 @@ def test_layers_inside_of_a_block():
     assert layer_rules.inner(relu) == []
 
 
-class Gain(tf.keras.layers.Layer):
+class Twice(tf.keras.layers.Layer):
+    """Makes a channel and its double of each unit; `size` says how many units."""
+
+    def __init__(self, size, **options):
+        super().__init__(**options)
+        self.size = size
+
     def build(self, input_shape):
-        self.gain = self.add_weight("gain", shape=input_shape[-1:])
+        self.kernel = self.add_weight("kernel", shape=(input_shape[-1], self.size))
 
     def call(self, x):
-        return x * self.gain
+        return tf.repeat(x @ self.kernel, 2, axis=-1)
+
+    def get_config(self):
+        return {**super().get_config(), "size": self.size}
+
+
+def test_an_entry_says_all_about_a_layer_of_ones_own(monkeypatch):
+    def channels(analysis, layer, axes, *shapes):
+        made = analysis.new(layer, layer.size, "size")
+        analysis.own(layer.kernel, axes[0], made)
+        return np.repeat(made, 2)
+
+    def cost(call, following):
+        return {"activations": 7, "forward": call.layer.size}
+
+    monkeypatch.setattr(layer_rules, "_REGISTERED", {})
+    layer_rules.register(Twice, layer_rules.Kind(channels, cost=cost, role="convolution"))
+    layers = tf.keras.layers
+    parts = [lambda: layers.Dense(4), lambda: Twice(6, name="twice"), lambda: layers.Dense(2)]
+    spec = user_spec(lambda: tf.keras.Sequential([create() for create in parts]), (4,))
+    found = check_small_equals_zeroed(spec, training=True)
+    assert [group.size for group in found.groups] == [4, 6]
+    assert [cost.activations for cost in costs.measure(spec)] == [4, 7, 2]
+    scaled = narrowing.create(spec, [4, 6], [0.5, 0.5]).instantiate()
+    assert len(scaled.layers_of(layers.Wrapper)) == 1
+
+
+def test_a_rule_that_returns_another_number_of_channels_is_named(monkeypatch):
+    monkeypatch.setattr(layer_rules, "_REGISTERED", {})
+    layer_rules.register(Gain, lambda a, layer, axes, *shapes: axes[0][:-1])
+    parts = [lambda: tf.keras.layers.Dense(4), lambda: Gain(name="odd")]
+    spec = user_spec(lambda: tf.keras.Sequential([create() for create in parts]), (4,))
+    with pytest.raises(ValueError, match=r"layer='odd'.*returns 3 channels instead of 4"):
+        channel_groups.analyse(spec)
 
 
 def test_a_layer_of_ones_own_with_a_registered_rule_is_sliced(monkeypatch):

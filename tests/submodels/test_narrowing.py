@@ -5,8 +5,17 @@ import pytest
 import tensorflow as tf
 
 import models
+from tests.submodels import zoo
 from tests.submodels.nets import NETS
-from tests.submodels.specs import WIDTHS, check_small_equals_zeroed, random_kept, spec_of, user_spec
+from tests.submodels.specs import (
+    WIDTHS,
+    block_spec,
+    check_small_equals_zeroed,
+    functional,
+    random_kept,
+    spec_of,
+    user_spec,
+)
 from tff_partial.submodels import groups as channel_groups
 from tff_partial.submodels import narrowing, slicing
 
@@ -14,6 +23,12 @@ from tff_partial.submodels import narrowing, slicing
 @pytest.mark.parametrize("name", models.NAMES)
 def test_a_small_model_is_the_full_one_without_the_other_channels(name):
     check_small_equals_zeroed(spec_of(name))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_step_of_a_small_random_model_is_that_of_the_full_one(seed):
+    spec = block_spec(functional((4, 4, 3), zoo.random_body(seed)))
+    check_small_equals_zeroed(spec, seed, halves=False, training=True)
 
 
 def sizes_of(channels, rate, rounding="ceil", **options):

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tests.references import submodels as reference
 from tests.submodels.nets import NETS, as_dict, client_data
+from tests.submodels.specs import block_spec, functional
 from tff_partial.submodels import groups as channel_groups
 from tff_partial.submodels import scores as activations
 
@@ -33,3 +34,31 @@ def test_inference_examples_are_a_random_part():
     assert len({tuple(values) for values in few}) > 30
     error = np.std(few, axis=0).max() / np.sqrt(40)
     np.testing.assert_allclose(np.mean(few, axis=0), whole, atol=5 * error)
+
+
+def test_channels_of_a_concatenation_and_heads_are_scored_each_by_itself():
+    def body(x):
+        layers = tf.keras.layers
+        parts = [layers.Dense(3, name="a")(x), layers.Dense(2, name="b")(x)]
+        both = layers.ReLU(name="relu")(layers.Concatenate()(parts))
+        return layers.MultiHeadAttention(2, 4, name="attention")(both, both)
+
+    spec = block_spec(functional((6, 5), body), (6, 5))
+    channels, model = channel_groups.analyse(spec), spec.instantiate()
+    x = np.random.default_rng(0).normal(size=(7, 6, 5)).astype(np.float32)
+    score = activations.build_scores(model, channels, 0, 100)
+    found = {
+        group.layers[0]: value.numpy()
+        for group, value in zip(channels.groups, score(tf.constant(x), tf.constant([1, 2])))
+    }
+    layers = {layer.name: layer for layer in model.blocks[0].layers}
+    relu = [np.maximum(layers[name](x), 0.0) for name in ("a", "b")]
+    for name, values in zip(("a", "b"), relu):
+        np.testing.assert_allclose(found[name], values.mean((0, 1)), rtol=1e-5)
+    attention, both = layers["attention"], tf.concat(relu, -1)
+    query, key, value = (
+        getattr(attention, f"_{name}_dense")(both) for name in ("query", "key", "value")
+    )
+    weights = tf.nn.softmax(tf.einsum("bthk,bshk->bhts", query, key) / 2.0)
+    heads = np.abs(tf.einsum("bhts,bshk->bthk", weights, value)).mean((0, 1, 3))
+    np.testing.assert_allclose(found["attention"], heads, rtol=1e-4)

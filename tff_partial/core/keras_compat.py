@@ -123,6 +123,18 @@ def use_stateless_randomness(blocks: Sequence[Layer], seed: Variable) -> bool:
     return bool(random_layers)
 
 
+def added_losses(layers: Sequence[Layer]) -> list[Tensor]:
+    """Return what regularisers and `add_loss` add to a loss, float32 scalars.
+
+    To be called where the layers have just been: what depends on their inputs is of the last call.
+    """
+    inner = [x for layer in layers for x in layer._flatten_layers()]
+    # Not `losses`, which also has what was added in other graphs, when the layers were built.
+    of_inputs = [loss for layer in inner for loss in layer._eager_losses]
+    of_weights = [loss() for layer in inner for loss in layer._callable_losses]
+    return [tf.cast(loss, tf.float32) for loss in (*of_inputs, *of_weights) if loss is not None]
+
+
 def call(layer: Layer, x: Tensor, training: bool) -> Tensor:
     """Call a layer, with `training` if it takes that.
 
@@ -138,13 +150,18 @@ def call(layer: Layer, x: Tensor, training: bool) -> Tensor:
 @contextlib.contextmanager
 def replaced_calls(layers: Sequence[Layer], create: Callable[[Layer], Callable]) -> Iterator[None]:
     """Replace the `call` of each layer by what `create(layer)` returns."""
+    # Layers that Keras makes of operations have one of their own.
+    own = [vars(layer).get("call") for layer in layers]
     for layer in layers:
         layer.call = create(layer)
     try:
         yield
     finally:
-        for layer in layers:
-            del layer.call
+        for layer, call in zip(layers, own):
+            if call is None:
+                del layer.call
+            else:
+                layer.call = call
 
 
 def call_in_training(layer: Layer, x: Tensor, *unused: Structure, **ignored: Structure) -> Tensor:

@@ -10,10 +10,12 @@ of a convolution:
 | convolution          | n_prev * s^2 * n * m^2      | the same       | the same     | 0          |
 | LSTM, each direction | steps * (4 n (in + n) + 4n) | the same       | the same     | 0          |
 | embedding            | 0                           | 0              | length * dim | 0          |
+| attention, each head | projections + 2 L^2 k       | the same       | the same     | 0          |
 
 `hidden` is a dense layer that another dense layer follows. Everything else counts 0, and so do
-layers of unknown kinds, but for their parameters. The rows of LSTM and embedding are not from the
-paper.
+layers of unknown kinds, but for their parameters. What frozen layers do not compute is in `frozen`.
+The rows of LSTM, embedding and attention (k numbers a key, L positions) are not from the paper. The
+rules are in the table of layer kinds (`submodels.layer_rules`).
 """
 
 from __future__ import annotations
@@ -21,12 +23,15 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Callable, NamedTuple, Optional
+from collections.abc import Sequence
+from typing import Callable
 
 from tff_partial.core.lazy import tf
-from tff_partial.core.model import ModelSpec
+from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import Layer, Structure
+from tff_partial.costs import frozen
+from tff_partial.submodels import layer_rules
+from tff_partial.submodels.layer_costs import Call, CostRule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +41,7 @@ class BlockCost:
     Attributes:
       name: The block's name.
       parameters: Trainable numbers.
-      statistics: Other numbers, such as moving means.
+      statistics: Other numbers that are sent, such as moving means; not those of frozen layers.
       activations: Outputs of convolutions and dense layers (but not of a single neuron), 10 numbers
         for each unit, step and direction of an LSTM.
       forward: Operations of the forward pass.
@@ -62,19 +67,6 @@ class BlockCost:
         return self.first_half > 0
 
 
-class _Call(NamedTuple):
-    """One use of a layer, with the shapes for a batch of one example."""
-
-    rule: _Rule
-    layer: Layer
-    inputs: tf.TensorShape
-    outputs: tf.TensorShape
-
-
-# (call, the next one or None) -> what it adds to the fields of its block's cost.
-_Rule = Callable[[_Call, Optional[_Call]], dict[str, int]]
-
-
 def measure(model: ModelSpec) -> tuple[BlockCost, ...]:
     """Return the costs of each block, computed once for a `ModelSpec`.
 
@@ -90,11 +82,13 @@ def measure(model: ModelSpec) -> tuple[BlockCost, ...]:
 def _measure(model: ModelSpec) -> tuple[BlockCost, ...]:
     with tf.Graph().as_default():
         built = model.instantiate()
-        calls: list[_Call] = []
+        calls: list[Call] = []
         layers = {id(m): m for block in built.blocks for m in (block, *block.submodules)}
         for layer in layers.values():
-            if (rule := _rule(layer)) is not None:
-                layer.call = _recorded(layer, rule, calls)
+            kind = layer_rules.kind_of(layer)
+            if kind and kind.cost:
+                layer.call = _recorded(layer, kind.cost, calls)
+        noted = frozen.note_trained(layers.values(), calls)
         # No constant: shapes that depend on the values must stay unknown.
         example = tf.compat.v1.placeholder(model.input_dtype, [1, *model.input_shape])
         x = built.preprocess(example)
@@ -106,13 +100,14 @@ def _measure(model: ModelSpec) -> tuple[BlockCost, ...]:
             collections.Counter(call.rule(call, following))
             for call, following in zip(calls, [*calls[1:], None])
         ]
+        counts = frozen.left_out([call.layer for call in calls], counts, noted)
         return tuple(
-            _block_cost(block, counts[start:stop])
+            _block_cost(built, block, counts[start:stop])
             for block, start, stop in zip(built.blocks, ends, ends[1:])
         )
 
 
-def _recorded(layer: Layer, rule: _Rule, calls: list[_Call]) -> Callable[..., Structure]:
+def _recorded(layer: Layer, rule: CostRule, calls: list[Call]) -> Callable[..., Structure]:
     """Return the layer's `call`, which also appends to `calls`."""
     call = layer.call
 
@@ -120,86 +115,19 @@ def _recorded(layer: Layer, rule: _Rule, calls: list[_Call]) -> Callable[..., St
     def recorded(inputs: Structure, *args: object, **kwargs: object) -> Structure:
         outputs = call(inputs, *args, **kwargs)
         first = [tf.nest.flatten(tensors)[0].shape for tensors in (inputs, outputs)]
-        calls.append(_Call(rule, layer, *first))
+        calls.append(Call(rule, layer, *first))
         return outputs
 
     return recorded
 
 
-def _block_cost(block: Layer, counts: Sequence[collections.Counter[str]]) -> BlockCost:
-    numbers = {"parameters": block.trainable_variables, "statistics": block.non_trainable_variables}
+def _block_cost(
+    model: Model, block: Layer, counts: Sequence[collections.Counter[str]]
+) -> BlockCost:
+    sent = {id(v) for v in model.statistics}
+    statistics = [v for v in block.non_trainable_variables if id(v) in sent]
+    numbers = {"parameters": block.trainable_variables, "statistics": statistics}
     total = sum(counts, collections.Counter())
     total.update({key: sum(v.shape.num_elements() for v in vs) for key, vs in numbers.items()})
     fields = [field.name for field in dataclasses.fields(BlockCost)]
     return BlockCost(block.name, *(total[field] for field in fields[1:]))
-
-
-def _dense(call: _Call, following: Optional[_Call]) -> dict[str, int]:
-    n_prev, n = call.layer.kernel.shape
-    positions = _size(call, call.outputs) // n
-    error = 2 * n
-    if following is not None and isinstance(following.layer, tf.keras.layers.Dense):
-        error = n + n * following.layer.units
-    return {
-        "activations": positions * n if n > 1 else 0,
-        "forward": positions * (n * n_prev + n),
-        "error": positions * error,
-        "backward": positions * (error + n * n_prev),
-        "update": n * n_prev,
-    }
-
-
-def _convolution(call: _Call, _: Optional[_Call]) -> dict[str, int]:
-    kernels = sum(w.shape.num_elements() for w in call.layer.weights if len(w.shape) > 1)
-    size = _size(call, call.outputs)
-    channels = call.outputs[1 if call.layer.data_format == "channels_first" else -1]
-    return {"activations": size, **_twice_backward(kernels * size // channels)}
-
-
-def _recurrent(call: _Call, _: Optional[_Call], values: int) -> dict[str, int]:
-    cell = call.layer.cell
-    inputs, gates = cell.kernel.shape
-    steps = _size(call, call.inputs) // inputs
-    step = gates * (inputs + cell.units) + gates
-    return {
-        "activations": steps * cell.units * values,
-        "first_half": 0 if call.layer.go_backwards else steps // 2 * step,
-        **_twice_backward(steps * step),
-    }
-
-
-def _embedding(call: _Call, _: Optional[_Call]) -> dict[str, int]:
-    return {"backward": _size(call, call.outputs)}
-
-
-def _twice_backward(forward: int) -> dict[str, int]:
-    return {"forward": forward, "error": forward, "backward": 2 * forward}
-
-
-def _size(call: _Call, shape: tf.TensorShape) -> int:
-    if shape.num_elements() is None:
-        raise ValueError(
-            "shapes must be known before a layer runs for its costs to be counted. "
-            f"Received: layer={call.layer.name!r}, shape={shape}"
-        )
-    return shape.num_elements()
-
-
-# An LSTM keeps its 4 gates before and after their activation, its cell and its output; the
-# others are counted likewise.
-_RULES: Mapping[str, _Rule] = {
-    "Dense": _dense,
-    **dict.fromkeys(("Conv1D", "Conv2D", "Conv3D"), _convolution),
-    **dict.fromkeys(("DepthwiseConv1D", "DepthwiseConv2D"), _convolution),
-    **dict.fromkeys(("SeparableConv1D", "SeparableConv2D"), _convolution),
-    "LSTM": functools.partial(_recurrent, values=10),
-    "GRU": functools.partial(_recurrent, values=7),
-    "SimpleRNN": functools.partial(_recurrent, values=2),
-    "Embedding": _embedding,
-}
-
-
-def _rule(layer: Layer) -> Optional[_Rule]:
-    """Return the rule that counts a layer; None if there is none."""
-    matches = (r for name, r in _RULES.items() if isinstance(layer, getattr(tf.keras.layers, name)))
-    return next(matches, None)

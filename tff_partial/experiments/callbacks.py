@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Callable, Optional
 
 import tqdm
 
+from tff_partial import runtime
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Row
 from tff_partial.costs.rounds import Accounts
@@ -53,6 +55,16 @@ class Costs(Callback):
         return self._columns
 
 
+class Places(Callback):
+    """Adds how many actors and nodes took part in a round."""
+
+    def __init__(self, context: runtime.SpreadContext) -> None:
+        self._context = context
+
+    def on_result(self, round_num: int, result: RoundResult, is_evaluated: bool) -> Row:
+        return {**self._context.taken_part()}
+
+
 class TensorBoard(Callback):
     """Writes the rows to `tensorboard/` of the run's folder."""
 
@@ -70,9 +82,12 @@ class TensorBoard(Callback):
 
 
 class ProgressBar(Callback):
-    """Shows round, loss, accuracy and time left."""
+    """Shows round, loss, accuracy and time left, and where clients run if `place` says so."""
 
-    def __init__(self, rounds: int, title: str = "") -> None:
+    def __init__(
+        self, rounds: int, title: str = "", place: Optional[Callable[[], str]] = None
+    ) -> None:
+        self._place = place
         self._bar = tqdm.tqdm(total=rounds, desc=title or None, unit="round", dynamic_ncols=True)
         self._accuracy = ""
 
@@ -85,7 +100,8 @@ class ProgressBar(Callback):
         tested = [row.get(name, "") for name in ("test_accuracy", SAMPLED_ACCURACY)]
         self._accuracy = next((f"{a:.4f}" for a in tested if a != ""), self._accuracy)
         loss = "" if row["train_loss"] == "" else f"{float(row['train_loss'] or 0):.4f}"
-        self._bar.set_postfix_str(f"loss={loss}, accuracy={self._accuracy}", refresh=False)
+        shown = [f"loss={loss}", f"accuracy={self._accuracy}", self._place() if self._place else ""]
+        self._bar.set_postfix_str(", ".join(filter(None, shown)), refresh=False)
         self._bar.update()
 
     def on_end(self) -> None:

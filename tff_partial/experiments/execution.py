@@ -11,7 +11,7 @@ from tff_partial import runtime
 from tff_partial.core import checks
 from tff_partial.core.lazy import tff
 from tff_partial.experiments import client_store, trackers
-from tff_partial.runtime import Context
+from tff_partial.runtime import Context, RayOptions
 
 STATES = ("memory", "disk")
 
@@ -21,12 +21,20 @@ class Execution:
     """Where and how a run is executed.
 
     Attributes:
-      runtime: Where clients run: in_process, local_cpp or remote.
+      runtime: Where clients run: in_process, ray, local_cpp or remote.
       workers: Runtime remote: host:port of each worker, separated by commas.
       client_parallelism: Runtime in_process: clients that train at the same time; by default one on
         each device, or on the CPU alone as many as there are cores.
       devices: Runtime in_process: where clients train, such as GPU:0,GPU:1; by default all GPUs, or
         the CPU if there is none.
+      ray_address: Runtime ray: host:port of a cluster's head, or auto for the one on this machine;
+        a Ray of its own by default.
+      ray_actors: Runtime ray: actors, which train one client at a time each; as many as fit by
+        default.
+      ray_cpus_per_actor: Runtime ray: CPUs, and threads, of an actor.
+      ray_gpus_per_actor: Runtime ray: GPUs, or the share of one, of an actor.
+      ray_partial_sums: Runtime ray: add up on the actors first, where clients' results are only
+        added up; less traffic, and results that are equal up to rounding.
       checkpoint_every: Rounds between checkpoints.
       data_dir: Folder of tensorflow-datasets.
       client_state: Where clients' states are kept between rounds: memory or disk.
@@ -40,6 +48,11 @@ class Execution:
     workers: str = ""
     client_parallelism: Optional[int] = None
     devices: str = ""
+    ray_address: str = ""
+    ray_actors: Optional[int] = None
+    ray_cpus_per_actor: float = 1.0
+    ray_gpus_per_actor: float = 0.0
+    ray_partial_sums: bool = False
     checkpoint_every: int = 10
     data_dir: Optional[str] = None
     client_state: str = "memory"
@@ -57,7 +70,9 @@ class Execution:
             )
         if self.tracker:
             trackers.check(self.tracker)
-        runtime.check(self.runtime, self.addresses, self.client_parallelism, self.device_names)
+        runtime.check(
+            self.runtime, self.addresses, self.client_parallelism, self.device_names, self.ray
+        )
 
     @property
     def addresses(self) -> list[str]:
@@ -68,6 +83,17 @@ class Execution:
     def device_names(self) -> list[str]:
         """Names of the devices."""
         return self.devices.split(",") if self.devices else []
+
+    @property
+    def ray(self) -> RayOptions:
+        """How Ray is used."""
+        fields = (field.name for field in dataclasses.fields(RayOptions))
+        return RayOptions(**{name: getattr(self, f"ray_{name}") for name in fields})
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether clients may run on other hosts, with folders of their own."""
+        return self.runtime == "remote" or bool(self.ray_address)
 
     @property
     def several_workers(self) -> bool:
@@ -95,7 +121,7 @@ class Execution:
     def installed(self) -> Iterator[Context]:
         """Make TFF computations run on the runtime as long as the block lasts."""
         context = runtime.create(
-            self.runtime, self.addresses, self.client_parallelism, self.device_names
+            self.runtime, self.addresses, self.client_parallelism, self.device_names, self.ray
         )
         try:
             with tff.framework.get_context_stack().install(context):

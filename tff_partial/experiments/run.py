@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, Optional
+from typing import Any, Optional, cast
 
 import numpy as np
 
@@ -151,7 +152,7 @@ def prepare(task: object = None, **settings: object) -> Prepared:
     experiment = config.create(task, is_real=is_real, **deciding)
     runtime.configure(execution.runtime, execution.device_names)
     data = components.load_data(experiment, places["data"], execution.data_dir, log=say)
-    if execution.runtime != "remote":
+    if not execution.is_elsewhere:
         _check_folders(experiment)
     model = components.create_model(experiment, data)
     accounts = components.create_accounts(experiment, model, data)
@@ -183,12 +184,27 @@ def train(prepared: Prepared) -> None:
     for line in components.tier_lines(prepared.experiment, prepared.model, prepared.accounts):
         say(line)
     with prepared.execution.installed() as context, _own_folders(prepared) as experiment:
+        spread = None
         if isinstance(context, runtime.HasStatus):
             say(context.status())
-        _train(prepared, experiment)
+        if prepared.execution.runtime == "ray":
+            spread = cast(runtime.SpreadContext, context)
+            for note in spread.notes(_bytes_of_clients(experiment, prepared.data)):
+                say(note)
+        _train(prepared, experiment, spread)
 
 
-def _train(prepared: Prepared, experiment: Experiment) -> None:
+def _bytes_of_clients(experiment: Experiment, data: tasks.FederatedData) -> int:
+    """Return about what the data of all clients take that can be drawn."""
+    drawn = config.participants(experiment)
+    clients = data.num_clients if drawn is None else len(drawn)
+    example = math.prod(data.input_shape) * data.x_dtype.itemsize + np.dtype(np.int32).itemsize
+    return int(clients * data.mean_size() * example)
+
+
+def _train(
+    prepared: Prepared, experiment: Experiment, spread: Optional[runtime.SpreadContext]
+) -> None:
     data, model, settings = prepared.data, prepared.model, experiment.settings
     is_static = experiment.normalization == "static"
     calibration = config.mixed_examples(data, experiment.seed) if is_static else None
@@ -196,7 +212,8 @@ def _train(prepared: Prepared, experiment: Experiment) -> None:
         callbacks.Costs(prepared.accounts),
         callbacks.TensorBoard(prepared.folder),
         *_trackers(prepared),
-        callbacks.ProgressBar(settings.rounds),
+        *([] if spread is None else [callbacks.Places(spread)]),
+        callbacks.ProgressBar(settings.rounds, place=spread.place if spread else None),
     ]
     evaluate = components.create_evaluation(experiment, model, data, calibration)
     sample = evaluation.draw_sample(len(data.test_y), settings.eval_examples, experiment.seed)
@@ -290,7 +307,7 @@ def _own_folders(prepared: Prepared) -> Iterator[Experiment]:
     with contextlib.ExitStack() as stack:
         for name, parent in _shared_folders(experiment).items():
             own[name] = scratch_folders.name_of(parent, prepared.folder)
-            if prepared.execution.runtime != "remote":
+            if not prepared.execution.is_elsewhere:
                 stack.enter_context(scratch_folders.own(parent, prepared.folder))
         yield dataclasses.replace(experiment, params={**experiment.params, **own})
 

@@ -16,15 +16,13 @@ from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model
 from tff_partial.core.types import Array, Layer, Variable
 
-_GATES = {"LSTMCell": 4, "GRUCell": 3}
-
 
 def masks(model: Model, share: float) -> dict[int, Array]:
     """Return id(variable) -> 1.0 for each channel of its last axis that is shared, else 0.0."""
     gates = {
-        id(variable): count
-        for kind, count in _GATES.items()
-        for cell in model.layers_of(getattr(tf.keras.layers, kind))
+        id(variable): cell.kernel.shape[-1] // cell.units
+        for cell in model.layers_of(tf.keras.layers.Layer)
+        if hasattr(cell, "recurrent_kernel") and hasattr(cell, "units")
         for variable in cell.variables
     }
     whole = {id(variable) for variable in _last_layer(model.blocks).variables}

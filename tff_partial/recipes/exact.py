@@ -18,7 +18,6 @@ from tff_partial.recipes.plan import Plan
 from tff_partial.results import text_files
 from tff_partial.results.schema import Published
 from tff_partial.submodels import groups, narrowing
-from tff_partial.submodels.layer_rules import CLASSES
 
 _BATCH = 32
 # FedPMT's networks: id in the recipe, batch size, number of rows.
@@ -118,7 +117,7 @@ def _made(model: ModelSpec, rate: float) -> float:
     with tf.Graph().as_default():
         shapes = [variable.shape for variable in model.instantiate().trainable]
     made = groups.analyse(model).made
-    sliced = [any(axis and axis.group != CLASSES for axis in axes) for axes in made]
+    sliced = [any(axis and axis.repeats for axis in axes) for axes in made]
     return sum(s.num_elements() * (rate if cut else 1) for s, cut in zip(shapes, sliced))
 
 

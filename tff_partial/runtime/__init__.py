@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Optional, Protocol, runtime_checkable
 from tff_partial.core import lazy
 from tff_partial.core.lazy import tff
 from tff_partial.runtime.errors import WorkersLostError
+from tff_partial.runtime.ray.options import RayOptions
 
 if TYPE_CHECKING:
     from tff_partial.core.types import Computation, Structure
 
-NAMES = ("in_process", "local_cpp", "remote")
+NAMES = ("in_process", "ray", "local_cpp", "remote")
 
 
 class Context(Protocol):
@@ -31,11 +32,25 @@ class HasStatus(Protocol):
     def status(self) -> str: ...
 
 
+class SpreadContext(Context, Protocol):
+    """A context whose clients run in other processes, perhaps on other hosts."""
+
+    def place(self) -> str:
+        """Return where clients run now, such as `8 actors on 2 nodes`."""
+
+    def taken_part(self) -> dict[str, int]:
+        """Return how many actors and nodes took part since this was last asked."""
+
+    def notes(self, data_bytes: int) -> list[str]:
+        """Return what a user should know before a run with so many bytes of clients' data."""
+
+
 def check(
     name: str,
     workers: Sequence[str] = (),
     client_parallelism: Optional[int] = None,
     devices: Sequence[str] = (),
+    ray: Optional[RayOptions] = None,
 ) -> None:
     """Raise a ValueError if the name is unknown or an option does not belong to it."""
     if name not in NAMES:
@@ -59,6 +74,15 @@ def check(
             "devices must be given with runtime='in_process' only. "
             f"Received: runtime={name!r}, devices={list(devices)}"
         )
+    if name == "ray":
+        from tff_partial.runtime.ray import options
+
+        options.check_installed()
+    elif ray not in (None, RayOptions()):
+        raise ValueError(
+            "Ray's options must be given with runtime='ray' only. "
+            f"Received: runtime={name!r}, {ray}"
+        )
 
 
 def configure(name: str, devices: Sequence[str] = ()) -> None:
@@ -68,10 +92,10 @@ def configure(name: str, devices: Sequence[str] = ()) -> None:
       ValueError: If there is no such device.
     """
     lazy.load()
-    if name == "in_process":
+    if name in ("in_process", "ray"):
         from tff_partial.runtime.in_process import context
 
-        context.configure(devices)
+        context.configure(["CPU:0"] if name == "ray" else devices)
 
     # TFF's own default context reports an error when Python ends before it was replaced.
     if _is_unset():
@@ -104,6 +128,7 @@ def create(
     workers: Sequence[str] = (),
     client_parallelism: Optional[int] = None,
     devices: Sequence[str] = (),
+    ray: Optional[RayOptions] = None,
 ) -> Context:
     """Return a context of a runtime.
 
@@ -114,16 +139,22 @@ def create(
         default one on each device, or on the CPU alone the number of cores.
       devices: For `in_process`: the devices on which clients train, such as `GPU:0`. By default all
         GPUs, or the CPU if there is none.
+      ray: For `ray`: how Ray is used.
 
     Raises:
       ValueError: If the name is unknown or an option does not belong to it.
+      WorkersLostError: If there is nobody who could train.
     """
-    check(name, workers, client_parallelism, devices)
+    check(name, workers, client_parallelism, devices, ray)
     lazy.load()
     if name == "in_process":
         from tff_partial.runtime.in_process import context
 
         return context.InProcessContext(client_parallelism, devices)
+    if name == "ray":
+        from tff_partial.runtime.ray import context as ray_context
+
+        return ray_context.RayContext(ray)
     if name == "local_cpp":
         from tff_partial.runtime.workers import local_cpp
 
@@ -138,8 +169,9 @@ def set_default(
     workers: Sequence[str] = (),
     client_parallelism: Optional[int] = None,
     devices: Sequence[str] = (),
+    ray: Optional[RayOptions] = None,
 ) -> Context:
     """Make all TFF computations run on a runtime from now on; return its context."""
-    context = create(name, workers, client_parallelism, devices)
+    context = create(name, workers, client_parallelism, devices, ray)
     tff.framework.set_default_context(context)
     return context

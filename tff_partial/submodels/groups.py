@@ -1,24 +1,28 @@
 """Channel groups: which axes of which variables belong to the same neurons, from the model itself.
 
-The outputs of a convolution, dense or recurrent layer make a group; an addition joins the groups
-of its inputs; normalisation, activation and pooling pass them on; a flatten maps a channel to
-several rows. Every layer is watched in one forward pass. The channels of the model's input and its
+The outputs of a convolution, dense or recurrent layer make a group, and so do the heads of an
+attention; an addition joins the groups of its inputs, a concatenation puts them one after the
+other; normalisation, activation and pooling pass them on; a flatten maps a channel to several rows.
+Every layer is watched in one forward pass (`analysis`). The channels of the model's input and its
 logits are in no group: they are always kept.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Sequence
-from typing import Callable, Optional
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Optional
 
-from tff_partial.core import keras_compat
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model, ModelSpec
-from tff_partial.core.types import Layer, Structure, Tensor, Variable
+from tff_partial.core.types import Layer
+from tff_partial.submodels import analysis as analysis_module
 from tff_partial.submodels import layer_rules
-from tff_partial.submodels.layer_rules import CLASSES, Axes, Axis, Shape
+from tff_partial.submodels.analysis import Analysis
+from tff_partial.submodels.labels import Shape
+from tff_partial.submodels.neurons import Axis, Grouping, Labels
+
+Axes = tuple[Optional[Axis], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,31 +40,46 @@ class Group:
     dense: bool
 
 
+class Resized(NamedTuple):
+    """A field of a layer's configuration, and the axis whose length it is."""
+
+    field: str
+    axis: Axis
+
+
 @dataclasses.dataclass(frozen=True)
 class Channels:
     """The channel groups of a model.
 
     Attributes:
       groups: The groups, in the order in which the forward pass meets them.
-      axes: For each trainable, then each non-trainable variable, a group for each axis, or None;
-        the axis of the logits is of the group `CLASSES`.
+      axes: For each trainable, then each non-trainable variable, what each of its axes is of, or
+        None if it is always kept; the axis of the logits is of the group `CLASSES`.
       made: The same, but only the axis whose channels the layer makes; None for those it receives.
-      outputs: Position in `layers_of` -> the last axis of that layer's output.
-      inputs: id of a layer of `template` -> shape of its input without the batch, and the last
-        axis.
+      makers: ids of the layers of `template` that make channels.
+      outputs: id of a layer of `template` -> the axes of that layer's output.
+      inputs: id of a layer of `template` -> shape without the batch, and axes, of each input.
+      resized: id of a layer of `template` -> what a narrow copy of it has less of.
       classes: Number of logits.
-      scored: Positions in `layers_of` of the layers whose output says how active a group is.
+      scored: Position in `layers_of` of a layer that says how active groups are -> the axis that
+        it says it of.
       template: A model of which only the structure counts.
     """
 
     groups: tuple[Group, ...]
     axes: tuple[Axes, ...]
     made: tuple[Axes, ...]
-    outputs: dict[int, Axis]
-    inputs: dict[int, tuple[Shape, Optional[Axis]]]
+    makers: frozenset[int]
+    outputs: dict[int, Axes]
+    inputs: dict[int, list[tuple[Shape, Axes]]]
+    resized: dict[int, list[Resized]]
     classes: int
-    scored: tuple[int, ...]
+    scored: dict[int, Axis]
     template: Model
+
+    @property
+    def sizes(self) -> list[int]:
+        return [group.size for group in self.groups]
 
 
 def analyse(spec: ModelSpec) -> Channels:
@@ -69,17 +88,25 @@ def analyse(spec: ModelSpec) -> Channels:
     Raises:
       ValueError: If a layer cannot be sliced; it is named.
     """
+    if spec.has_frozen:
+        raise ValueError(
+            "sub-models must be of a model without frozen layers: nobody sends the channels that a "
+            "client keeps of these. Received: layers with trainable=False"
+        )
     cache = vars(spec)
     if "_channels" not in cache:
         with tf.Graph().as_default():
-            cache["_channels"] = Analysis(spec.instantiate()).run()
+            model = spec.instantiate()
+            cache["_channels"] = _channels(model, Analysis(model))
     return cache["_channels"]
 
 
 def resized(channels: Channels, sizes: Sequence[int]) -> Channels:
-    """Return the groups of a model that has so many channels of each."""
+    """Return the groups of a model that has the first so many channels of each."""
     groups = [dataclasses.replace(g, size=k) for g, k in zip(channels.groups, sizes)]
-    return dataclasses.replace(channels, groups=tuple(groups))
+    distinct = {axis: axis.first(sizes) for axes in channels.axes for axis in axes if axis}
+    axes = [tuple(axis and distinct[axis] for axis in axes) for axes in channels.axes]
+    return dataclasses.replace(channels, groups=tuple(groups), axes=tuple(axes))
 
 
 def made(channels: Channels) -> Channels:
@@ -91,159 +118,88 @@ def layers_of(blocks: Sequence[Layer]) -> list[Layer]:
     """Return the layers that do the work, in the same order for every instance of a model."""
     layers: list[Layer] = []
     for layer in blocks:
-        layers += layers_of(layer_rules.inner(layer)) if _is_container(layer) else [layer]
+        is_container = layer_rules.is_container(layer)
+        layers += layers_of(layer_rules.inner(layer)) if is_container else [layer]
     return layers
 
 
-class Analysis:
-    """One forward pass in which every layer says what becomes of the channels."""
+def _channels(model: Model, analysis: Analysis) -> Channels:
+    """Divide what the analysis has found into groups."""
+    grouping = Grouping(analysis.neurons, analysis.axes(), analysis.logits[-1])
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._parents: list[int] = []
-        self._sizes: list[int] = []
-        self._makers: dict[int, list[Layer]] = {}
-        self._whole: set[int] = set()
-        self._axes: dict[int, Axes] = {}
-        self._made: dict[int, int] = {}
-        self._tensors: dict[Structure, Optional[Axis]] = {}
-        self._inputs: dict[int, tuple[Shape, Optional[Axis]]] = {}
-        self._outputs: dict[int, Optional[Axis]] = {}
+    def axes(labels: Labels) -> Axes:
+        return tuple(grouping.axis(owners) for owners in labels)
 
-    def run(self) -> Channels:
-        """Run the forward pass; return what the layers say."""
-        model, spec = self._model, self._model.spec
-        layers = layers_of(model.blocks)
-        example = tf.compat.v1.placeholder(spec.input_dtype, [None, *spec.input_shape])
-        x = model.preprocess(example)
-        self._tensors[x.ref()] = None
-        watched = [*layers, *_containers(model.blocks)]
-        with keras_compat.replaced_calls(watched, self._watched):
-            logits = model.forward(x, training=False)
-        if logits.ref() not in self._tensors:
-            raise layer_rules.error(model.blocks[-1], "its output is not that of a Keras layer")
-        return self._result(layers, self._tensors[logits.ref()], logits.shape[-1])
-
-    def _watched(self, layer: Layer) -> Callable[..., Tensor]:
-        call, rule = layer.call, layer_rules.rule_of(layer)
-        is_container = _is_container(layer)
-
-        # Keras reads the signature of `call` when it decides what to pass.
-        @functools.wraps(call)
-        def watched(inputs: Structure, *args: Structure, **kwargs: Structure) -> Tensor:
-            axes = [self._axis_of(tensor, layer) for tensor in tf.nest.flatten(inputs)]
-            first = tf.nest.flatten(inputs)[0]
-            self._inputs[id(layer)] = (tuple(first.shape[1:]), axes[0])
-            outputs = call(inputs, *args, **kwargs)
-            if not is_container:
-                layer_rules.check(layer, len(axes), (args, kwargs), outputs)
-                if id(layer) in self._outputs and layer.variables:
-                    raise layer_rules.error(layer, "it is used more than once")
-                axis = (rule or layer_rules.unknown)(self, layer, axes, first.shape, outputs.shape)
-                # A layer without variables may be used again; no single axis is its output then.
-                self._outputs[id(layer)] = None if id(layer) in self._outputs else axis
-                self._tensors[outputs.ref()] = axis
-            return outputs
-
-        return watched
-
-    def _axis_of(self, tensor: Tensor, layer: Layer) -> Optional[Axis]:
-        if tensor.ref() not in self._tensors:
-            raise layer_rules.error(layer, "its input is not the output of a Keras layer")
-        return self._tensors[tensor.ref()]
-
-    def new(self, layer: Layer, size: int) -> Axis:
-        """Return the axis of a new group, which a layer makes."""
-        self._parents.append(len(self._parents))
-        self._sizes.append(size)
-        self._makers[self._parents[-1]] = [layer]
-        return Axis(self._parents[-1])
-
-    def own(
-        self, variable: Optional[Variable], *axes: Optional[Axis], made: Optional[int] = None
-    ) -> None:
-        """Say what a variable's last axes are, and which of them, counted from 0, the layer makes.
-
-        By default it is the last one that has channels.
-        """
-        if variable is None:
-            return
-        before = (None,) * (len(variable.shape) - len(axes))
-        known = [i for i, axis in enumerate(axes) if axis]
-        self._axes[id(variable)] = (*before, *axes)
-        self._made[id(variable)] = len(before) + (max(known, default=0) if made is None else made)
-
-    def join(self, layer: Layer, axes: Axes) -> Optional[Axis]:
-        """Make the groups of several inputs one."""
-        known = [axis for axis in axes if axis]
-        if len({axis.repeat for axis in known}) > 1:
-            raise layer_rules.error(layer, "it combines channels that are laid out differently")
-        roots = sorted({self._root(axis.group) for axis in known})
-        self._whole.update(roots if len(known) < len(axes) else ())
-        if len({self._sizes[root] for root in roots}) > 1:
-            raise layer_rules.error(layer, "it combines different numbers of channels")
-        for root in roots[1:]:
-            self._parents[root] = roots[0]
-            self._makers[roots[0]] += self._makers.pop(root)
-        return known[0] if known else None
-
-    def _root(self, group: int) -> int:
-        while self._parents[group] != group:
-            group = self._parents[group]
-        return group
-
-    def _result(self, layers: Sequence[Layer], logits: Optional[Axis], classes: int) -> Channels:
-        whole = {self._root(group) for group in self._whole}
-        last = self._root(logits.group) if logits else CLASSES
-        sliced = [root for root in self._makers if root not in (*whole, last)]
-        numbers = {last: CLASSES, **{root: i for i, root in enumerate(sliced)}}
-
-        def final(axis: Optional[Axis]) -> Optional[Axis]:
-            root = self._root(axis.group) if axis else -1
-            return Axis(numbers[root], axis.repeat) if axis and root in numbers else None
-
-        outputs = {i: final(self._outputs.get(id(layer))) for i, layer in enumerate(layers)}
-        known = {i: axis for i, axis in outputs.items() if axis and axis.group != CLASSES}
-        model = self._model
-        axes = [
-            tuple(final(axis) for axis in self._axes.get(id(v), (None,) * len(v.shape)))
-            for v in model.variables
-        ]
-        made = [self._made.get(id(v)) for v in model.variables]
-        return Channels(
-            groups=tuple(self._group(root) for root in sliced),
-            axes=tuple(axes),
-            made=tuple(
-                tuple(axis if i == own else None for i, axis in enumerate(each))
-                for each, own in zip(axes, made)
-            ),
-            outputs=known,
-            inputs={key: (shape, final(axis)) for key, (shape, axis) in self._inputs.items()},
-            classes=classes,
-            scored=_scored(layers, known),
-            template=model,
-        )
-
-    def _group(self, root: int) -> Group:
-        makers = self._makers[root]
-        dense = all(isinstance(layer, tf.keras.layers.Dense) for layer in makers)
-        return Group(self._sizes[root], tuple(layer.name for layer in makers), dense)
+    outputs = {key: axes(labels) for key, labels in analysis.outputs.items() if labels is not None}
+    layers, variables = layers_of(model.blocks), model.variables
+    makers = frozenset(_makers(layers, {id(layer) for layer, _ in analysis.makers}))
+    of_variables = [axes(analysis.variables.get(id(v), (None,) * len(v.shape))) for v in variables]
+    return Channels(
+        groups=tuple(_groups(grouping, analysis)),
+        axes=tuple(of_variables),
+        made=tuple(
+            tuple(axis if i == analysis.made.get(id(v)) else None for i, axis in enumerate(each))
+            for v, each in zip(variables, of_variables)
+        ),
+        makers=makers,
+        outputs=outputs,
+        inputs={
+            key: [(shape, axes(labels[1:])) for shape, labels in tensors]
+            for key, tensors in analysis.inputs.items()
+        },
+        resized={key: _resized(grouping, fields) for key, fields in analysis.resized.items()},
+        classes=analysis.classes,
+        scored=_scored(layers, _observed(grouping, analysis), makers),
+        template=model,
+    )
 
 
-def _scored(layers: Sequence[Layer], outputs: dict[int, Axis]) -> tuple[int, ...]:
-    """Return the activations; for a group without any, the layers that make it."""
-    active = [i for i in outputs if layer_rules.is_activation(layers[i])]
-    covered = {outputs[i].group for i in active}
-    makers = [
-        i for i, axis in outputs.items() if layer_rules.rule_of(layers[i]) in layer_rules.MAKERS
+def _makers(layers: Iterable[Layer], makers: set[int]) -> set[int]:
+    """Return the layers that make channels themselves, or a layer within them."""
+    return {id(x) for x in layers if any(id(y) in makers for y in (x, *x.submodules))}
+
+
+def _groups(grouping: Grouping, analysis: Analysis) -> list[Group]:
+    makers: list[list[Layer]] = [[] for _ in grouping.members]
+    for layer, owners in analysis.makers:
+        for number in grouping.groups_of(owners):
+            makers[number].append(layer)
+    return [
+        Group(len(members), tuple(layer.name for layer in made_by), _all_dense(made_by))
+        for members, made_by in zip(grouping.members, makers)
     ]
-    return tuple(sorted({*active, *(i for i in makers if outputs[i].group not in covered)}))
 
 
-def _is_container(layer: Layer) -> bool:
-    return not layer_rules.rule_of(layer) and bool(layer_rules.inner(layer))
+def _all_dense(layers: Iterable[Layer]) -> bool:
+    return all(isinstance(layer, tf.keras.layers.Dense) for layer in layers)
 
 
-def _containers(layers: Sequence[Layer]) -> list[Layer]:
-    outer = [layer for layer in layers if _is_container(layer)]
-    return [x for layer in outer for x in (layer, *_containers(layer_rules.inner(layer)))]
+def _observed(grouping: Grouping, analysis: Analysis) -> dict[int, Axis]:
+    """Return the last axis of each layer's output; of an attention, its heads."""
+    owners = {key: labels[-1] for key, labels in analysis.outputs.items() if labels}
+    for layer, made in reversed(analysis.makers):
+        kind = layer_rules.kind_of(layer)
+        if kind and kind.activity:
+            owners[id(layer)] = made
+    axes = {key: grouping.axis(each) for key, each in owners.items()}
+    return {key: axis for key, axis in axes.items() if axis and axis.repeats}
+
+
+def _resized(grouping: Grouping, fields: Iterable[analysis_module.Resized]) -> list[Resized]:
+    known = [(each.field, grouping.axis(each.axis)) for each in fields]
+    return [Resized(field, axis) for field, axis in known if axis]
+
+
+def _scored(
+    layers: Sequence[Layer], observed: dict[int, Axis], makers: frozenset[int]
+) -> dict[int, Axis]:
+    """Return the activations; for a group without any, the layers that make it."""
+    axes = {i: observed[id(x)] for i, x in enumerate(layers) if id(x) in observed}
+    active = {i: axis for i, axis in axes.items() if layer_rules.is_activation(layers[i])}
+    covered = {group for axis in active.values() for group in axis.repeats}
+    making = {
+        i: axis
+        for i, axis in axes.items()
+        if id(layers[i]) in makers and not {*axis.repeats} <= covered
+    }
+    return dict(sorted((active | making).items()))

@@ -7,17 +7,24 @@ group. A narrow model has the variables of the full one, in the same order.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Optional
+from typing import Callable, Optional, Union
+
+import numpy as np
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import ModelSpec
-from tff_partial.core.types import KerasModel, Layer, LayerConfig, Tensor
+from tff_partial.core.types import Array, KerasModel, Layer, LayerConfig, Structure, Tensor
+from tff_partial.submodels import containers, layer_rules
 from tff_partial.submodels import groups as channel_groups
-from tff_partial.submodels import layer_rules
 from tff_partial.submodels.groups import Channels
-from tff_partial.submodels.layer_rules import Shape
+from tff_partial.submodels.labels import Shape
+from tff_partial.submodels.layer_rules import Kind
+
+Scaler = Union[float, Array]
+"""What all channels are divided by, or each of them."""
 
 
 def rates(
@@ -93,71 +100,89 @@ class _Builder:
     def __init__(self, channels: Channels, kept: Sequence[int], scalers: Sequence[float]) -> None:
         self._channels, self._kept, self._scalers = channels, list(kept), scalers
         layers = channel_groups.layers_of(channels.template.blocks)
-        self._outputs = {id(layers[i]): axis for i, axis in channels.outputs.items()}
         normalized = any(layer_rules.is_normalization(layer) for layer in layers)
         kind = layer_rules.is_normalization if normalized else layer_rules.is_convolution
         self._is_scaled, self._before = kind, normalized
+        self._made: dict[int, Layer] = {}
 
     def create_keras(self) -> KerasModel:
         """Return the narrow model."""
+        self._made = {}
         blocks = [self._narrow(block) for block in self._channels.template.blocks]
         return tf.keras.Sequential(blocks)
 
     def _narrow(self, layer: Layer) -> Layer:
-        if isinstance(layer, tf.keras.layers.InputLayer):
-            return tf.keras.layers.InputLayer(self._input_shape(layer), name=layer.name)
-        if isinstance(layer, tf.keras.Sequential):
-            inner = [self._narrow(x) for x in layer.layers]
-            return type(layer)([tf.keras.Input(self._input_shape(layer)), *inner], name=layer.name)
-        if isinstance(layer, tf.keras.Model):
-            inputs = tf.keras.Input(self._input_shape(layer))
-            return tf.keras.models.clone_model(layer, inputs, self._narrow)
-        if layer_rules.rule_of(layer) is None:
-            raise layer_rules.error(layer, "it cannot be made again with fewer channels")
+        """Return the narrow copy of a layer; one that is used again is made once."""
+        if id(layer) not in self._made:
+            self._made[id(layer)] = self._copy(layer)
+        return self._made[id(layer)]
+
+    def _copy(self, layer: Layer) -> Layer:
+        if layer_rules.is_container(layer):
+            return containers.copy(layer, self._narrow, self._inputs(layer), self._output)
         return self._leaf(layer)
 
-    def _input_shape(self, layer: Layer) -> Shape:
-        shape, axis = self._channels.inputs[id(layer)]
-        return shape if axis is None else (*shape[:-1], axis.repeat * self._kept[axis.group])
+    def _inputs(self, layer: Layer) -> list[Shape]:
+        """Return the shapes of a layer's inputs."""
+        return [
+            tuple(size if axis is None else axis.kept(self._kept) for size, axis in zip(*each))
+            for each in self._channels.inputs[id(layer)]
+        ]
+
+    def _output(self, layer: Layer) -> list[Optional[int]]:
+        """Return the sizes of an output's channel axes; None for those that are always kept."""
+        axes = self._channels.outputs.get(id(layer), ())
+        return [None if axis is None else axis.kept(self._kept) for axis in axes]
 
     def _leaf(self, layer: Layer) -> Layer:
-        made = type(layer).from_config(self._config(layer))
-        axis = self._outputs.get(id(layer))
-        if axis is None or self._scalers[axis.group] == 1 or not self._is_scaled(layer):
-            return made
-        return _scaled_class()(made, self._scalers[axis.group], self._before, name=layer.name)
-
-    def _config(self, layer: Layer) -> LayerConfig:
-        config, axis = layer.get_config(), self._outputs.get(id(layer))
+        kind = layer_rules.kind_of(layer)
+        if kind is None:
+            return containers.free_copy(layer)
+        config = layer.get_config()
         _prepare(config)
-        if axis is None:
-            return config
-        kept = self._kept[axis.group]
-        for name in ("filters", "units", "output_dim"):
-            if name in config:
-                config[name] = kept
-        if "target_shape" in config:
-            *others, last = config["target_shape"]
-            config["target_shape"] = (*others, last if last < 0 else axis.repeat * kept)
-        if isinstance(layer, tf.keras.layers.GroupNormalization):
-            size = self._channels.groups[axis.group].size
-            config["groups"] = _groups(config["groups"], axis.repeat * size, axis.repeat * kept)
-        if isinstance(layer, tf.keras.layers.Bidirectional):
-            for name in ("layer", "backward_layer"):
-                if name in config:
-                    config[name]["config"]["units"] = kept
-        return config
+        for field, axis in self._channels.resized.get(id(layer), ()):
+            sizes = axis.size, axis.kept(self._kept)
+            new = functools.partial(_new_size, kind, sizes)
+            config = _replaced(config, field.split("/"), new)
+        made = kind.create(type(layer), config)
+        scaler = self._scaler(layer)
+        return _scaled_class()(made, scaler, self._before, name=layer.name) if scaler else made
+
+    def _scaler(self, layer: Layer) -> Optional[Scaler]:
+        """Return what a layer's channels are divided by, if they are."""
+        axis = self._channels.outputs.get(id(layer), (None,))[-1]
+        if axis is None or not axis.repeats or not self._is_scaled(layer):
+            return None
+        rates = [1.0 if g < 0 else self._scalers[g] for g in axis.first(self._kept).group.tolist()]
+        if {*rates} == {1.0}:
+            return None
+        return rates[0] if len({*rates}) == 1 else np.array(rates, np.float32)
+
+
+def _new_size(kind: Kind, sizes: tuple[int, int], value: int) -> int:
+    return kind.resized(value, *sizes)
+
+
+def _replaced(config: Structure, way: Sequence[str], new: Callable[[int], int]) -> Structure:
+    """Return a configuration with another value at the end of the way, if there is such a place."""
+    if not way or config is None:
+        return config and new(config)
+    if isinstance(config, dict):
+        inner = {way[0]: _replaced(config.get(way[0]), way[1:], new)}
+        return {**config, **inner} if way[0] in config else config
+    at = int(way[0])
+    return [*config[:at], _replaced(config[at], way[1:], new), *config[at + 1 :]]
 
 
 class _PaddedBuilder(_Builder):
     """Makes layers again that make fewer channels and receive as many as before."""
 
     def _leaf(self, layer: Layer) -> Layer:
-        made, (_, axis) = super()._leaf(layer), self._channels.inputs[id(layer)]
-        if axis is None or layer_rules.rule_of(layer) not in layer_rules.MAKERS:
+        made, ((_, axes), *_) = super()._leaf(layer), self._channels.inputs[id(layer)]
+        if not axes or axes[-1] is None or id(layer) not in self._channels.makers:
             return made
-        missing = self._channels.groups[axis.group].size - self._kept[axis.group]
-        return _padded_class()(made, axis.repeat * missing, name=layer.name)
+        missing = axes[-1].size - axes[-1].kept(self._kept)
+        return _padded_class()(made, missing, name=layer.name)
 
 
 def _prepare(config: LayerConfig) -> None:
@@ -174,25 +199,11 @@ def _prepare(config: LayerConfig) -> None:
             _prepare(value["config"])
 
 
-def _groups(groups: int, channels: int, kept: int) -> int:
-    """Return how many groups a normalisation has that keeps so many of its channels.
-
-    Those of the full layer if all are kept; one for each channel if it is so there; else as many
-    as fit, up to those of the full layer, with two channels each at least.
-    """
-    if kept == channels:
-        return groups
-    if groups == channels:
-        return kept
-    limit = max(1, min(groups, kept // 2))
-    return next(size for size in range(limit, 0, -1) if kept % size == 0)
-
-
 def _scaled_class() -> type:
     """Return the class of layers with a scaler, made late as it is a Keras layer."""
 
     class Scaled(tf.keras.layers.Wrapper):
-        def __init__(self, layer: Layer, rate: float, before: bool, **kwargs: str) -> None:
+        def __init__(self, layer: Layer, rate: Scaler, before: bool, **kwargs: str) -> None:
             super().__init__(layer, **kwargs)
             self._rate, self._before = rate, before
 

@@ -11,12 +11,15 @@ from __future__ import annotations
 import functools
 from typing import Callable, Optional
 
+import numpy as np
+
 from tff_partial.core import keras_compat, loops
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model
 from tff_partial.core.types import Layer, Structure, Tensor
-from tff_partial.submodels import groups
+from tff_partial.submodels import groups, layer_rules
 from tff_partial.submodels.groups import Channels
+from tff_partial.submodels.neurons import Axis
 
 
 def build_scores(
@@ -62,23 +65,52 @@ def _chosen(count: Tensor, examples: int, seed: Tensor) -> Tensor:
 
 
 def _observe(model: Model, channels: Channels, x: Tensor) -> list[list[Tensor]]:
-    """Run the model; return for each group the mean activation of each of its scored layers."""
+    """Run the model; return for each group the mean activation of each of its scored layers.
+
+    A group that no layer says anything of has zeros.
+    """
     activations: list[list[Tensor]] = [[] for _ in channels.groups]
     layers = groups.layers_of(model.blocks)
-    group_of = {id(layers[i]): channels.outputs[i].group for i in channels.scored}
+    heads = {i: layer_rules.activity_of(layers[i]) for i in channels.scored}
+    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    observed = {id(heads[i] or layers[i]): (axis, heads[i]) for i, axis in channels.scored.items()}
 
     def observing(layer: Layer) -> Callable[..., Tensor]:
-        call, group = layer.call, group_of[id(layer)]
+        call, (axis, is_head) = layer.call, observed[id(layer)]
 
         @functools.wraps(call)
-        def observed(*args: Structure, **kwargs: Structure) -> Tensor:
+        def watched(*args: Structure, **kwargs: Structure) -> Tensor:
             outputs = call(*args, **kwargs)
-            by_channel = tf.reshape(outputs, [-1, channels.groups[group].size])
-            activations[group].append(tf.reduce_mean(tf.abs(by_channel), axis=0))
+            # A Sequential builds a graph of its own when it learns the shape of its input.
+            if graph is not None and outputs.graph is not graph:
+                return outputs
+            values = tf.reduce_mean(tf.abs(args[0]), -1) if is_head else tf.abs(outputs)
+            for group, means in _by_channel(channels, axis, values).items():
+                activations[group].append(means)
             return outputs
 
-        return observed
+        return watched
 
-    with keras_compat.replaced_calls([layers[i] for i in channels.scored], observing):
+    with keras_compat.replaced_calls([heads[i] or layers[i] for i in channels.scored], observing):
         model.forward(x, training=False)
-    return activations
+    zeros = [tf.zeros([group.size]) for group in channels.groups]
+    return [means or [zero] for means, zero in zip(activations, zeros)]
+
+
+def _by_channel(channels: Channels, axis: Axis, values: Tensor) -> dict[int, Tensor]:
+    """Return for each group along the last axis of `values` the mean of each channel."""
+    sizes = channels.sizes
+    if len(axis.repeats) == 1:
+        ((group, _),) = axis.repeats.items()
+        whole = np.arange(axis.size) % sizes[group]
+        if (axis.group == group).all() and (axis.channel == whole).all():
+            return {group: tf.reduce_mean(tf.reshape(values, [-1, sizes[group]]), axis=0)}
+    # Several groups side by side, or channels that stand there more than once in another order.
+    means = tf.reduce_mean(tf.reshape(values, [-1, axis.size]), axis=0)
+    found = {}
+    for group, repeats in axis.repeats.items():
+        (places,) = np.nonzero(axis.group == group)
+        of_group = tf.gather(means, places)
+        sums = tf.math.unsorted_segment_sum(of_group, axis.channel[places], sizes[group])
+        found[group] = sums / repeats
+    return found

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Callable, Optional
 
+import numpy as np
+
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Tensor
 from tff_partial.submodels.groups import Channels
-from tff_partial.submodels.layer_rules import CLASSES, Axis
+from tff_partial.submodels.neurons import ALWAYS, CLASSES, Axis
 
 Kept = Sequence[Optional[Tensor]]
 
@@ -80,35 +82,49 @@ def _weight(masks: Sequence[Optional[Tensor]]) -> Tensor:
 
 def _places(channels: Channels, axis: Optional[Axis], kept: Kept) -> Optional[Tensor]:
     """Return where each channel is among those kept; others are read from a slice after them."""
-    indices = _indices(channels, axis, kept)
-    if axis is None or indices is None:
+    if axis is None or not _is_sliced(axis, kept):
         return None
-    count, size = tf.size(indices), axis.repeat * channels.groups[axis.group].size
-    return tf.tensor_scatter_nd_update(
-        tf.fill([size], count), indices[:, tf.newaxis], tf.range(count)
-    )
+    held = tf.cast(_flags(channels, axis, kept), tf.int32)
+    return tf.where(held > 0, tf.cumsum(held) - 1, tf.reduce_sum(held))
 
 
 def _mask(
     channels: Channels, axis: Optional[Axis], kept: Kept, classes: Optional[Tensor]
 ) -> Optional[Tensor]:
     """Return 1.0 for what is kept along an axis, else 0.0; None if the axis is not sliced."""
-    if axis is None or (axis.group == CLASSES and classes is None):
+    if axis is None or not (axis.repeats or classes is not None):
         return None
-    if axis.group == CLASSES:
-        return tf.tile(classes, [axis.repeat])
-    size = axis.repeat * channels.groups[axis.group].size
-    indices = _indices(channels, axis, kept)
-    if indices is None:
-        return tf.ones([size])
-    return tf.tensor_scatter_nd_update(
-        tf.zeros([size]), indices[:, tf.newaxis], tf.ones_like(indices, tf.float32)
-    )
+    return _flags(channels, axis, kept, classes)
 
 
 def _indices(channels: Channels, axis: Optional[Axis], kept: Kept) -> Optional[Tensor]:
     """Return what is kept along an axis; None for everything."""
-    if axis is None or axis.group == CLASSES or kept[axis.group] is None:
+    if axis is None or not _is_sliced(axis, kept):
         return None
-    starts = tf.range(axis.repeat) * channels.groups[axis.group].size
-    return tf.reshape(starts[:, tf.newaxis] + kept[axis.group], [-1])
+    indices = tf.where(_flags(channels, axis, kept) > 0)[:, 0]
+    return tf.ensure_shape(tf.cast(indices, tf.int32), [axis.kept(_sizes(channels, kept))])
+
+
+def _is_sliced(axis: Axis, kept: Kept) -> bool:
+    return any(kept[group] is not None for group in axis.repeats)
+
+
+def _sizes(channels: Channels, kept: Kept) -> list[int]:
+    return [g.size if k is None else k.shape[0] for g, k in zip(channels.groups, kept)]
+
+
+def _flags(channels: Channels, axis: Axis, kept: Kept, classes: Optional[Tensor] = None) -> Tensor:
+    """Return 1.0 at each position of an axis whose channel is kept, and counts, else 0.0."""
+    parts = {group: _chosen(channels.groups[group].size, kept[group]) for group in axis.repeats}
+    parts[ALWAYS] = tf.ones([1])
+    parts[CLASSES] = tf.ones([channels.classes]) if classes is None else classes
+    starts = dict(zip(parts, np.cumsum([0, *(part.shape[0] for part in parts.values())])))
+    positions = [starts[group] for group in axis.group.tolist()] + axis.channel
+    return tf.gather(tf.concat([*parts.values()], 0), positions.astype(np.int32))
+
+
+def _chosen(size: int, kept: Optional[Tensor]) -> Tensor:
+    if kept is None:
+        return tf.ones([size])
+    chosen = tf.reshape(kept, [-1, 1])
+    return tf.tensor_scatter_nd_update(tf.zeros([size]), chosen, tf.ones_like(kept, tf.float32))

@@ -11,7 +11,7 @@ RECORD = tff.SequenceType(collections.OrderedDict(x=tff.TensorType(np.float32, [
 WEIGHTS = tff.TensorType(np.float32, [SIZE, SIZE])
 
 
-def create_round():
+def create_round(num_steps=3):
     """A round whose clients train variables and whose sums depend on their order."""
 
     @tff.tensorflow.computation(WEIGHTS, RECORD)
@@ -23,7 +23,7 @@ def create_round():
         def loop(weights, record):
             trained.assign(weights)
             x = record.get_single_element()["x"]
-            for _ in tf.range(3):
+            for _ in tf.range(num_steps):
                 trained.assign_add(0.01 * tf.matmul(x, tf.matmul(x, trained), transpose_a=True))
                 steps.assign_add(1.0)
             return trained - weights, steps.read_value()

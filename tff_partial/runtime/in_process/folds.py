@@ -80,6 +80,11 @@ def prepare(accumulate: LocalFunction, device: str) -> StartFold:
     return functools.partial(FunctionFold, function, device)
 
 
+def is_sum(accumulate: LocalFunction) -> bool:
+    """Return whether an aggregation only adds up."""
+    return _summands(accumulate) is not None
+
+
 def _aligned_copy(value: Array) -> Array:
     """Copy an array to memory that a tensor can share.
 

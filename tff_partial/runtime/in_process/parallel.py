@@ -48,7 +48,7 @@ class ClientThreads:
                 raise
         if turns.failures:
             client, error = min(turns.failures.items())
-            raise _with_client(error, client, clients) from error
+            raise with_client(error, client, clients) from error
 
 
 class _Turns(Generic[Result]):
@@ -105,7 +105,7 @@ class _Turns(Generic[Result]):
         self._room.release()
 
 
-def _with_client(error: Exception, client: int, clients: int) -> Exception:
+def with_client(error: Exception, client: int, clients: int) -> Exception:
     """Return an error of the same kind with the client in its message."""
     where = f"client {client} of {clients} (counted from 0): "
     if isinstance(error, tf.errors.OpError) and type(error) is not tf.errors.OpError:
