@@ -77,6 +77,17 @@ def test_models_with_other_layers_are_the_same(layers):
     _check_same(lambda: _sequential(*layers()))
 
 
+def test_squeeze_and_excite_is_the_same():
+    def create():
+        layers, inputs = tf.keras.layers, tf.keras.Input((6, 6, 4))
+        x = layers.Activation("swish")(layers.DepthwiseConv2D(3, strides=2, name="deep")(inputs))
+        y = layers.Reshape((1, 1, 4))(layers.GlobalAveragePooling2D()(x))
+        y = layers.Conv2D(4, 1, activation="sigmoid", name="excite")(y)
+        return tf.keras.Model(inputs, layers.Multiply()([x, y]))
+
+    _check_same(create)
+
+
 def test_known_layers_are_not_run(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("the layer was called")

@@ -8,6 +8,7 @@ from tests import tiny
 from tff_partial.core import local_training, sgd
 from tff_partial.core import model as model_spec
 from tff_partial.core.local_training import BatchOrder, LocalTraining
+from tff_partial.core.model import Cut
 from tff_partial.layers import parts
 
 
@@ -134,6 +135,70 @@ def test_local_loop_equals_numpy(settings, own):
         for v, first, s in zip(model.trainable, (kernel, bias), slope or (0.0, 0.0)):
             left = model.buffer(v, sgd.SLOPE)
             np.testing.assert_allclose(left, s + pull * (v.numpy() - first), atol=1e-5)
+
+
+class Penalty(tf.keras.layers.Layer):
+    """Adds what it sees to the loss."""
+
+    def call(self, x):
+        self.add_loss(0.05 * tf.reduce_mean(tf.square(x)))
+        return x
+
+
+TERMS = {
+    "kernel_regularizer": {"kernel_regularizer": tf.keras.regularizers.L2(0.2)},
+    "bias_regularizer": {"bias_regularizer": tf.keras.regularizers.L1(0.1)},
+    "activity_regularizer": {"activity_regularizer": tf.keras.regularizers.L2(0.3)},
+    "kernel_constraint": {"kernel_constraint": tf.keras.constraints.MaxNorm(0.5)},
+    "add_loss": {},
+}
+PARTS = {
+    "everything": (parts.everything, (True, True, True)),
+    "stopped": (lambda model: parts.stopped(model, Cut(1)), (False, True, True)),
+    "recorded": (lambda model: parts.recorded(model, Cut(1), [(0, 1)], 4), (False, True, True)),
+    "leading": (lambda model: parts.leading(model, 1), (True, True, False)),
+}
+TERM_CASES = [*((name, "everything") for name in TERMS), *(("all", name) for name in PARTS)]
+
+
+def create_with_terms(which):
+    """Return a network of three blocks; what is asked for is in each of them."""
+    terms = [TERMS[name] for name in (TERMS if which == "all" else [which])]
+    options = {key: value for term in terms for key, value in term.items()}
+    penalty = [Penalty(name="penalty")] if which in ("add_loss", "all") else []
+    inputs = tf.keras.Input((tiny.FEATURES,))
+    x = dense = tf.keras.layers.Dense(4, "tanh", name="first", **options)(inputs)
+    x = tf.keras.layers.Dense(4, name="second", **options)(x)
+    for layer in penalty:
+        x = layer(x)
+    x = tf.keras.layers.Add(name="third")([x, dense])
+    return tf.keras.Model(inputs, tf.keras.layers.Dense(3, name="last", **options)(x))
+
+
+@pytest.mark.parametrize(("which", "part"), TERM_CASES)
+def test_what_layers_add_to_the_loss_is_trained_as_keras_does(which, part):
+    """Beside Keras's own `train_on_batch`; what a part does not train is frozen there."""
+    spec = model_spec.ModelSpec(lambda: create_with_terms(which), (tiny.FEATURES,))
+    local = LocalTraining(batch_size=4, steps=5, momentum=0.5)
+    model, keras_model = spec.instantiate(), create_with_terms(which)
+    keras_model.set_weights([v.numpy() for v in model.variables])
+    part_fn, trained = PARTS[part]
+    for name, is_trained in zip(("first", "second", "last"), trained):
+        keras_model.get_layer(name).trainable = is_trained
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    keras_model.compile(tf.keras.optimizers.SGD(0.2, momentum=0.5), loss)
+    ((x, y),) = tiny.client_data(sizes=(10,))
+    record = tiny.cohort([(x, y)])[0].get_single_element()
+    for batch in batches(local, 10, record["seed"].numpy()):
+        keras_model.train_on_batch(x[batch], y[batch])
+    train = tf.function(local_training.build(model, part_fn(model), local), autograph=False)
+    initial = tf.nest.map_structure(tf.convert_to_tensor, model.weights)
+    train(initial, record, tf.constant(0.2))
+    expected = {v.name: v.numpy() for v in keras_model.variables}
+    moved = [np.abs(v - w).max() > 0 for v, w in zip(model.variables, initial.trainable)]
+    assert moved == [is_trained for is_trained in trained for _ in range(2)]
+    for variable in model.variables:
+        np.testing.assert_allclose(variable, expected[variable.name], atol=2e-6)
 
 
 def test_a_slope_of_another_length_is_refused():

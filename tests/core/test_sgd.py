@@ -38,6 +38,22 @@ def test_steps_and_slope(momentum, pull):
         np.testing.assert_allclose(kept, s + pull * (w - w_0), atol=1e-6)
 
 
+@pytest.mark.parametrize("pull", [0.0, 0.5])
+def test_a_constraint_holds_after_every_step_and_the_slope_follows(pull):
+    constrained = tf.Variable([0.05, -1.0], constraint=tf.keras.constraints.NonNeg())
+    free = tf.Variable([0.05, -1.0])
+    model, first = tiny.spec().instantiate(), constrained.numpy()
+    optimizer = sgd.Sgd(model, [constrained, free], 0.0, pull)
+    optimizer.reset(slope=[tf.zeros([2])] * 2)
+    for _ in range(3):
+        optimizer.apply([tf.ones([2])] * 2, tf.constant(RATE))
+        assert constrained.numpy().min() >= 0
+    np.testing.assert_allclose(constrained, [0.0, 0.0])
+    np.testing.assert_allclose(free, first - 3 * RATE, rtol=1e-6)
+    if pull:
+        np.testing.assert_allclose(optimizer.slope[0], pull * (0.0 - first), rtol=1e-6)
+
+
 def test_momentum_is_forgotten_or_given():
     variables, optimizer = create(momentum=0.5, pull=0.0)
     ones = [tf.ones_like(v) for v in variables]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import os
 import warnings
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import numpy as np
 from tff_partial.core import keras_compat, normalization, objectives
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
-from tff_partial.core.types import Array, Structure, Tensor, Weights
+from tff_partial.core.types import Array, Structure, Tensor, Variable, Weights
 
 
 class Evaluation(NamedTuple):
@@ -210,7 +211,8 @@ def to_tff_model(spec: ModelSpec) -> tff.learning.models.VariableModel:
     """
     model = spec.instantiate()
     with keras_compat.tf2_behavior():
-        keras_model = tf.keras.Sequential([tf.keras.layers.Lambda(model.preprocess), *model.blocks])
+        keras_model = _sequential_class()([tf.keras.layers.Lambda(model.preprocess), *model.blocks])
+        keras_model.left_out = {id(v) for v in model.frozen}
         keras_model.build([None, *spec.input_shape])
     one_logit = keras_model.compute_output_shape([None, *spec.input_shape])[-1] == 1
     if (spec.loss or ("binary" if one_logit else "categorical")) == "binary":
@@ -233,6 +235,20 @@ def to_tff_model(spec: ModelSpec) -> tff.learning.models.VariableModel:
             input_spec=(x, tf.TensorSpec(labels, tf.int32)),
             metrics=metrics,
         )
+
+
+@functools.cache
+def _sequential_class() -> type:
+    """Return the class of a model that leaves frozen variables out of its weights, as ours do."""
+
+    class WithoutFrozen(tf.keras.Sequential):
+        left_out: frozenset[int] = frozenset()
+
+        @property
+        def non_trainable_weights(self) -> list[Variable]:
+            return [v for v in super().non_trainable_weights if id(v) not in self.left_out]
+
+    return WithoutFrozen
 
 
 def _as_keras(loss: Callable[[Tensor, Tensor], Tensor]) -> tf.keras.losses.Loss:

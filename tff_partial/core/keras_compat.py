@@ -123,6 +123,18 @@ def use_stateless_randomness(blocks: Sequence[Layer], seed: Variable) -> bool:
     return bool(random_layers)
 
 
+def added_losses(layers: Sequence[Layer]) -> list[Tensor]:
+    """Return what regularisers and `add_loss` add to a loss, float32 scalars.
+
+    To be called where the layers have just been: what depends on their inputs is of the last call.
+    """
+    inner = [x for layer in layers for x in layer._flatten_layers()]
+    # Not `losses`, which also has what was added in other graphs, when the layers were built.
+    of_inputs = [loss for layer in inner for loss in layer._eager_losses]
+    of_weights = [loss() for layer in inner for loss in layer._callable_losses]
+    return [tf.cast(loss, tf.float32) for loss in (*of_inputs, *of_weights) if loss is not None]
+
+
 def call(layer: Layer, x: Tensor, training: bool) -> Tensor:
     """Call a layer, with `training` if it takes that.
 

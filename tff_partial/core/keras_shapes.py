@@ -21,6 +21,7 @@ from tff_partial.core.types import Layer, Structure, Tensor
 _KNOWN = (
     *("Conv2D", "Dense", "Embedding", "LSTM", "BatchNormalization", "GroupNormalization"),
     *("ReLU", "Dropout", "Flatten", "Add", "ZeroPadding2D"),
+    *("DepthwiseConv2D", "Activation", "Multiply", "Reshape"),
     *("MaxPooling2D", "AveragePooling2D", "GlobalAveragePooling2D", "InputLayer"),
 )
 

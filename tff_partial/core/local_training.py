@@ -3,13 +3,13 @@
 w <- w_0;  v <- 0;  s <- slope
 for each local step:
     b <- next batch of a shuffle of the client's examples
-    g <- gradient of the mean loss over b at w
+    g <- gradient of the mean loss over b at w, and of what layers' regularisers add to it
     g <- g + weight_decay * w, of kernels                (weight_decay_on = kernels)
     g <- g + s                                           (of an algorithm's own terms)
     g <- g * min(1, clip_norm / |g|)                     (if given; of all of it)
     g <- g + weight_decay * w, of all parameters         (weight_decay_on = all)
     v <- momentum * v + g
-    w <- w - eta * v
+    w <- w - eta * v;  w <- constraint(w)                (of variables that have one)
     s <- s - pull * eta * v                              (s = slope + pull * (w - w_0))
 return w - w_0
 
@@ -26,7 +26,15 @@ import math
 from collections.abc import Sequence
 from typing import Callable, Optional, Union
 
-from tff_partial.core import checks, local_optimizers, loops, objectives, precision, schedules
+from tff_partial.core import (
+    checks,
+    keras_compat,
+    local_optimizers,
+    loops,
+    objectives,
+    precision,
+    schedules,
+)
 from tff_partial.core.lazy import tf
 from tff_partial.core.local_optimizers import LocalOptimizer, OptimizerLike
 from tff_partial.core.model import Model
@@ -185,22 +193,21 @@ class BatchOrder:
         return self._order[start : tf.minimum(start + self._size, epoch_start + self._n)]
 
 
-def backprop(
-    model: Model,
-    variables: Sequence[Variable],
-    forward: Callable[[Structure], Tensor],
-    x: Structure,
-    y: Tensor,
-) -> Backprop:
-    """Return the gradients of a batch's mean loss; the loss and the logits of each example."""
+def backprop(model: Model, part: Part, x: Structure, y: Tensor) -> Backprop:
+    """Return the gradients of a batch's mean loss; the loss and the logits of each example.
+
+    What layers add to the loss (regularisers, `add_loss`) is in the gradients only.
+    """
     with tf.GradientTape(watch_accessed_variables=False) as tape:
-        tape.watch(variables)
-        logits = forward(x)
+        tape.watch(part.variables)
+        logits = part.forward(x)
         losses = model.losses(y, logits)
         loss = tf.reduce_mean(losses)
+        if added := keras_compat.added_losses(part.blocks):
+            loss = tf.add_n([loss, *added])
         if model.loss_scale is not None:
             loss = model.loss_scale.scaled(loss)
-    gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+    gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, part.variables)]
     if model.loss_scale is not None:
         gradients = model.loss_scale.unscaled(gradients)
     return gradients, losses, logits
@@ -269,7 +276,7 @@ def _build_gradients(
     """Return (batch, labels) -> what a step follows; sums of loss, correct ones and examples."""
     variables = part.variables
     decay = 0.0 if local.optimizer == "adamw" else local.weight_decay
-    differentiate = part.backprop or functools.partial(backprop, model, variables, part.forward)
+    differentiate = part.backprop or functools.partial(backprop, model, part)
 
     def decayed(grads: list[Tensor], chosen: Callable[[Variable], bool]) -> list[Tensor]:
         return [g + decay * v if chosen(v) else g for g, v in zip(grads, variables)]

@@ -1,7 +1,11 @@
 """A Keras model as an ordered list of blocks, and what else training needs to know about it.
 
-A model is a `tf.keras.Sequential` of named blocks; a block is any Keras layer or model with one
-input and one output tensor. Splitting a model at block k is `blocks[:k]` and `blocks[k:]`.
+A model is a `tf.keras.Sequential` of named blocks, or a functional model, which is cut into blocks
+(layer_graph.py); a block is any Keras layer or model with one input and one output tensor.
+Splitting a model at block k is `blocks[:k]` and `blocks[k:]`.
+
+Layers with `trainable = False` are frozen: their variables are neither trained nor sent, and start
+in every graph with the values that they have where the spec is made (starting_values.py).
 """
 
 from __future__ import annotations
@@ -15,7 +19,15 @@ from typing import Callable, Optional
 
 import numpy as np
 
-from tff_partial.core import keras_compat, keras_shapes, model_checks, normalization, objectives
+from tff_partial.core import (
+    keras_compat,
+    keras_shapes,
+    layer_graph,
+    model_checks,
+    normalization,
+    objectives,
+    starting_values,
+)
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.precision import LossScale
 from tff_partial.core.types import KerasModel, Layer, Structure, Tensor, TffType, Variable, Weights
@@ -44,7 +56,8 @@ class ModelSpec:
     Labels are int32 [n].
 
     Attributes:
-      create_keras: Returns a new `tf.keras.Sequential` of blocks that yields logits.
+      create_keras: Returns a new `tf.keras.Sequential` of blocks, or a functional model, that
+        yields logits.
       input_shape: Shape of one example.
       input_dtype: Type of an example's elements as clients hold them.
       preprocess: What is done to a batch of examples before the first block.
@@ -58,10 +71,11 @@ class ModelSpec:
         the model's costs (`costs.cut_of`).
       capacity_batch: Batch size at which capacities are computed; None: that of the training.
       checked: Whether the model is made of the layers of one that has been checked.
+      has_frozen: Whether it has frozen layers.
 
     Raises:
-      ValueError: If the model would be trained otherwise than it is written: its layers in a row
-        compute something else, or have regularisers or constraints (model_checks.py).
+      ValueError: If the model would be trained otherwise than it is written, as its blocks in a
+        row compute something else (model_checks.py), or if it has nothing to train.
     """
 
     create_keras: Callable[[], KerasModel]
@@ -75,6 +89,7 @@ class ModelSpec:
     cuts: Mapping[str, Cut] = dataclasses.field(default_factory=dict)
     capacity_batch: Optional[int] = None
     checked: bool = dataclasses.field(default=False, repr=False, compare=False)
+    has_frozen: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         objectives.check(self.loss, self.metrics)
@@ -84,8 +99,10 @@ class ModelSpec:
     def _check(self) -> None:
         """Raise a ValueError if the blocks are not the model; see `model_checks`."""
         create = functools.partial(Model, self)
-        with tf.Graph().as_default(), keras_compat.tf2_behavior(), keras_compat.seeded(self.seed):
+        graph = tf.Graph()
+        with graph.as_default(), keras_compat.tf2_behavior(), keras_compat.seeded(self.seed):
             keras_model = self.create_keras()
+            are_given = starting_values.are_given(graph)
             is_chain = model_checks.is_chain(keras_model)
             model_checks.check_listed_once(keras_model)
             if is_chain:
@@ -95,22 +112,27 @@ class ModelSpec:
                 x = model_checks.random_batch(self.input_shape, self.input_dtype)
                 x = self.preprocess(x) if self.preprocess else x
                 model = model_checks.check_chain(keras_model, x, create)
-            model_checks.check_layers(keras_model)
             model_checks.check_shared(model.blocks)
+            model_checks.check_trainable(keras_model, model)
+        if are_given or model.frozen:
+            vars(self)["_values"] = starting_values.of(self, are_given)
+            vars(self)["has_frozen"] = bool(model.frozen)
 
     def instantiate(self, precision: str = "float32", initial: bool = True) -> Model:
         """Build the model with variables of its own.
 
         Args:
           precision: What its layers compute in; variables and logits are float32 whatever it is.
-          initial: Whether the variables start as `seed` determines. If not, they start somehow, the
-            same for all seeds: a client sets them before it uses them.
+          initial: Whether the variables start as `seed` determines, or `create_keras` has set them.
+            If not, they start somehow, the same for all seeds: a client sets them before it uses
+            them. Those of frozen layers always start with their values.
         """
         policy, seed = keras_compat.computing_in(precision), self.seed if initial else 0
         with keras_compat.tf2_behavior(), keras_compat.seeded(seed), policy:
-            with keras_shapes.computed():
+            with keras_shapes.computed(), starting_values.left_out():
                 keras_model = self.create_keras()
             model = Model(self, keras_model, precision)
+            starting_values.apply(vars(self).get("_values", {}), model, initial)
         vars(self).setdefault("_variables", _described(model))
         return model
 
@@ -151,14 +173,22 @@ class ModelSpec:
 
 
 class Model:
-    """A model with variables, in the graph or eager context it was built in."""
+    """A model with variables, in the graph or eager context it was built in.
+
+    Attributes:
+      blocks: The blocks.
+      trainable: What is trained.
+      statistics: What training moves otherwise, such as the statistics of batch normalisation.
+      frozen: The variables of layers with `trainable = False`: no part of weights and updates.
+      is_random: Whether training draws random numbers, from the seed of the step.
+    """
 
     def __init__(
         self, spec: ModelSpec, keras_model: KerasModel, precision: str = "float32"
     ) -> None:
         self.spec, self.precision = spec, precision
         self.loss_scale = LossScale() if precision == "float16" else None
-        self.blocks: list[Layer] = list(keras_model.layers)
+        self.blocks = _blocks(keras_model)
         if precision != "float32":
             keras_compat.keep_input_types([x for b in self.blocks for x in (b, *b.submodules)])
         if not all(block.built for block in self.blocks):
@@ -166,7 +196,10 @@ class Model:
             example = tf.zeros([1, *spec.input_shape], spec.input_dtype)
             self.forward(self.preprocess(example), training=False)
         self.trainable = [v for b in self.blocks for v in b.trainable_variables]
-        self.statistics = [v for b in self.blocks for v in b.non_trainable_variables]
+        others = [v for b in self.blocks for v in b.non_trainable_variables]
+        frozen = starting_values.frozen_of(self.blocks)
+        self.statistics = [v for v in others if id(v) not in frozen]
+        self.frozen = [v for v in others if id(v) in frozen]
         self._step_seed = tf.Variable([0, 0], trainable=False, dtype=tf.int32)
         has_random_layers = keras_compat.use_stateless_randomness(self.blocks, self._step_seed)
         self.is_random = has_random_layers or spec.augment is not None
@@ -182,8 +215,13 @@ class Model:
 
     @property
     def variables(self) -> list[Variable]:
-        """All variables: the trainable ones, then the statistics."""
+        """What is sent and averaged: the trainable variables, then the statistics."""
         return [*self.trainable, *self.statistics]
+
+    @property
+    def everything(self) -> list[Variable]:
+        """All variables: what is sent, then the frozen ones."""
+        return [*self.variables, *self.frozen]
 
     @property
     def weights(self) -> Weights:
@@ -233,7 +271,7 @@ class Model:
             yield
 
     def assign(self, weights: Weights) -> None:
-        """Set all variables from a `ModelWeights` of tensors."""
+        """Set all variables that are not frozen from a `ModelWeights` of tensors."""
         values = [*weights.trainable, *weights.non_trainable]
         for variable, value in zip(self.variables, values):
             variable.assign(value, read_value=False)
@@ -255,9 +293,23 @@ class Model:
         return [objectives.metric(metric, y, logits) for metric in self.spec.metrics]
 
 
+def _blocks(keras_model: KerasModel) -> list[Layer]:
+    if not layer_graph.is_functional(keras_model):
+        return list(keras_model.layers)
+    with keras_shapes.computed():
+        return layer_graph.blocks(keras_model)
+
+
 def _described(model: Model) -> tuple[Description, Description]:
+    taken = collections.Counter[str]()
+
+    def name(variable: Variable) -> str:
+        written = variable.name.split(":")[0]
+        taken[written] += 1
+        return f"{written}_{taken[written] - 1}" if taken[written] > 1 else written
+
     trainable, statistics = (
-        [(v.name.split(":")[0], v.dtype, v.shape) for v in variables]
+        [(name(v), v.dtype, v.shape) for v in variables]
         for variables in (model.trainable, model.statistics)
     )
     return trainable, statistics

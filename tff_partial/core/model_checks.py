@@ -6,13 +6,12 @@ Every check is made once, when a `ModelSpec` is built, in a graph that is thrown
 from __future__ import annotations
 
 import collections
-import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable
 
 import numpy as np
 
-from tff_partial.core import keras_compat
+from tff_partial.core import keras_compat, layer_graph
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Array, KerasModel, Layer, Tensor, Variable
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from tff_partial.core.model import Model
 
 _BATCH = 3
-_TERMS = ("_regularizer", "_constraint")
 _WAY_OUT = "wrap it as one block, tf.keras.Sequential([model])"
 
 
@@ -58,26 +56,6 @@ def check_listed_once(keras_model: KerasModel) -> None:
             )
 
 
-def check_layers(keras_model: KerasModel) -> None:
-    """Raise a ValueError if a layer has terms that local training leaves out.
-
-    These are regularisers, constraints and losses that it adds itself.
-    """
-    for layer in keras_model._flatten_layers():
-        names = {name for name in (*dir(type(layer)), *vars(layer)) if name.endswith(_TERMS)}
-        given = [n for n in sorted(names) if n[0] != "_" and getattr(layer, n, None) is not None]
-        # Not `losses`, which holds those of inner layers too.
-        losses = (*layer._losses, *layer._eager_losses, *layer._callable_losses)
-        given += ["add_loss"] if losses else []
-        own = (*layer._trainable_weights, *layer._non_trainable_weights)
-        given += [f"a constraint of {v.name}" for v in own if getattr(v, "constraint", None)]
-        if given:
-            raise ValueError(
-                "layers must have no regularizers, constraints or losses of their own, which "
-                f"local training does not apply. Received: layer={layer.name!r} with {given[0]}"
-            )
-
-
 def check_shared(blocks: Sequence[Layer]) -> None:
     """Raise a ValueError if two blocks have a variable in common, which would train twice."""
     owners: dict[int, Layer] = {}
@@ -91,38 +69,63 @@ def check_shared(blocks: Sequence[Layer]) -> None:
                 )
 
 
+def check_trainable(keras_model: KerasModel, model: Model) -> None:
+    """Raise a ValueError if there is nothing to train."""
+    if not model.trainable:
+        raise ValueError(
+            "a model must have variables that are trained. "
+            f"Received: model={keras_model.name!r} with {len(model.frozen)} frozen ones only"
+        )
+
+
 def check_chain(keras_model: KerasModel, x: Tensor, create: Callable[[KerasModel], Model]) -> Model:
     """Return the model as blocks; raise a ValueError unless these in a row compute the same.
 
     Both are run on the batch x with the same random weights, in inference and in training mode. To
     be called in a graph of its own, whose variables it sets.
     """
+    if layer_graph.is_functional(keras_model):
+        layer_graph.segments(keras_model)  # or a ValueError that says why it cannot be cut
     # Called first: its layers have the shapes then that it means them to have.
     keras_compat.call(keras_model, x, training=False)
     try:
         model = create(keras_model)
     except (ValueError, TypeError) as error:
         raise _refused(keras_model, "its layers cannot be called so") from error
-    if {id(v) for v in keras_model.variables} - {id(v) for v in model.variables}:
+    if {id(v) for v in keras_model.variables} - {id(v) for v in model.everything}:
         raise _refused(keras_model, "it has variables that belong to none of its layers")
-    by_mode = _run_both(keras_model, model, x)
-    for mode, (expected, actual) in zip(("inference", "training"), by_mode):
-        if not _is_same(expected, actual):
-            difference = _described(actual, expected)
-            raise _refused(keras_model, f"in {mode} mode they compute {difference}")
+    for mode, (expected, actual) in zip(
+        ("inference", "training"), _run_both(keras_model, model, x)
+    ):
+        for place, a, b in zip(_places(keras_model, model), expected, actual):
+            if not _is_same(a, b):
+                raise _refused(keras_model, f"in {mode} mode {place} {_described(b, a)}")
     return model
 
 
-def _run_both(keras_model: KerasModel, model: Model, inputs: Tensor) -> list[list[Array]]:
-    """Return the outputs [inference, training][model, its blocks] with random weights."""
-    variables = [v for v in model.variables if v.dtype.is_floating]
-    noisy = [v.assign(v + _noise(v, seed)) for seed, v in enumerate(variables)]
-    whole = functools.partial(keras_compat.call, keras_model)
+def _places(keras_model: KerasModel, model: Model) -> list[str]:
+    """Return what computes each of the compared outputs."""
+    if not layer_graph.is_functional(keras_model):
+        return ["they compute"]
+    return [f"block {block.name!r} computes" for block in model.blocks]
 
-    @tf.function
-    def outputs(x: Tensor) -> list[list[Tensor]]:
+
+def _run_both(keras_model: KerasModel, model: Model, inputs: Tensor) -> list[list[list[Array]]]:
+    """Return the outputs [inference, training][model, its blocks] with random weights.
+
+    They are those of each block where a functional model says what these should be.
+    """
+    variables = [v for v in model.everything if v.dtype.is_floating]
+    noisy = [v.assign(v + _noise(v, seed)) for seed, v in enumerate(variables)]
+    whole, outputs_of = _in_one_call(keras_model, model)
+
+    @tf.function(autograph=False)
+    def outputs(x: Tensor) -> list[list[list[Tensor]]]:
         # Inference first: a call in training mode may move the statistics.
-        return [[whole(x, mode), model.forward(x, mode)] for mode in (False, True)]
+        return [
+            [tf.nest.flatten(keras_compat.call(whole, x, mode)), outputs_of(x, mode)]
+            for mode in (False, True)
+        ]
 
     try:
         by_mode = outputs(inputs)
@@ -132,6 +135,24 @@ def _run_both(keras_model: KerasModel, model: Model, inputs: Tensor) -> list[lis
             return session.run(by_mode)
     except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
         raise _refused(keras_model, "its layers cannot be called so") from error
+
+
+def _in_one_call(
+    keras_model: KerasModel, model: Model
+) -> tuple[KerasModel, Callable[[Tensor, bool], list[Tensor]]]:
+    """Return the model with the outputs to compare, and what computes these block by block."""
+    if not layer_graph.is_functional(keras_model):
+        return keras_model, lambda x, mode: [model.forward(x, mode)]
+
+    def after_each(x: Tensor, mode: bool) -> list[Tensor]:
+        results = []
+        for block in model.blocks:
+            x = keras_compat.call(block, x, mode)
+            results.append(x)
+        return results
+
+    cuts = [segment.output for segment in layer_graph.segments(keras_model)]
+    return tf.keras.Model(keras_model.inputs, cuts), after_each
 
 
 def _refused(keras_model: KerasModel, why: str) -> ValueError:

@@ -6,7 +6,7 @@ from typing import Callable, NamedTuple, Optional, Union
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Model
-from tff_partial.core.types import Array, Record, Structure, Tensor, Variable
+from tff_partial.core.types import Array, Layer, Record, Structure, Tensor, Variable
 
 # Gradients of the mean loss of a batch; the loss and the logits of each example.
 Backprop = tuple[list[Tensor], Tensor, Tensor]
@@ -28,6 +28,7 @@ class Part(NamedTuple):
       batch: (What `prepare` returned, indices) -> the examples of a step.
       weight: Variable -> factor of its weight in the mean over clients: 1, or an array that
         multiplies its last axis.
+      blocks: What `forward` runs of the model with gradients: the regularisation of these counts.
       backprop: (A batch, labels) -> gradients, losses and logits, where they are not those of
         `forward`.
     """
@@ -38,6 +39,7 @@ class Part(NamedTuple):
     prepare: Callable[[Record], Structure] = lambda record: record["x"]
     batch: Callable[[Structure, Tensor], Structure] = gather
     weight: Callable[[Variable], Union[float, Array]] = lambda variable: 1.0
+    blocks: tuple[Layer, ...] = ()
     backprop: Optional[Callable[[Structure, Tensor], Backprop]] = None
 
 
@@ -47,4 +49,6 @@ def everything(model: Model) -> Part:
     def forward(x: Tensor) -> Tensor:
         return model.forward(model.preprocess(model.augment(x)), training=True)
 
-    return Part(tuple(model.trainable), tuple(model.statistics), forward)
+    return Part(
+        tuple(model.trainable), tuple(model.statistics), forward, blocks=tuple(model.blocks)
+    )

@@ -31,6 +31,7 @@ class Sgd:
         self._buffers = [model.buffer(v) for v in (variables if momentum else ())]
         self._slopes = [model.buffer(v, SLOPE) for v in (variables if pull else ())]
         self.slope: Sequence[Tensor] = self._slopes
+        self._constrained = [i for i, v in enumerate(variables) if v.constraint is not None]
         self.state = self._buffers
 
     def reset(self, state: Sequence[Tensor] = (), slope: Sequence[Tensor] = ()) -> None:
@@ -45,7 +46,17 @@ class Sgd:
         self.slope = self._slopes or slope
 
     def apply(self, gradients: Sequence[Tensor], learning_rate: Tensor) -> None:
-        """Make a step."""
+        """Make a step; then apply the variables' constraints, as Keras's optimisers do."""
+        self._move(gradients, learning_rate)
+        for i in self._constrained:
+            variable = self._variables[i]
+            before = variable.read_value()
+            after = variable.constraint(before)
+            variable.assign(after, read_value=False)
+            if self._slopes:
+                self._slopes[i].assign_add(self._pull * (after - before), read_value=False)
+
+    def _move(self, gradients: Sequence[Tensor], learning_rate: Tensor) -> None:
         if not self._momentum:
             _descend(self._variables, learning_rate, gradients)
             _descend(self._slopes, self._pull * learning_rate, gradients)

@@ -11,12 +11,15 @@ import contextlib
 import contextvars
 import json
 from collections.abc import Iterator
-from typing import Callable, Optional
+from typing import TYPE_CHECKING, Callable, Optional
 
 from typing_extensions import Protocol
 
 from tff_partial.core.lazy import tff
 from tff_partial.core.types import Computation, PolymorphicComputation, Structure, TffType
+
+if TYPE_CHECKING:
+    from tff_partial.core.model import ModelSpec
 
 
 class Store(Protocol):
@@ -45,6 +48,11 @@ def kept_in(store: Optional[Store]) -> Iterator[None]:
 def installed() -> Optional[Store]:
     """Return the store of the block around; to be asked when a process is built."""
     return _installed.get()
+
+
+def installed_for(model: ModelSpec) -> Optional[Store]:
+    """Return `installed()`; None for a model with frozen values: its graphs hold them."""
+    return None if model.has_frozen else installed()
 
 
 def computation(

@@ -22,6 +22,12 @@ Structure: TypeAlias = Any
 """Tensors in nested tuples, lists and mappings, as `tf.nest` takes them."""
 
 KerasModel: TypeAlias = "tf.keras.Model"
+KerasNode: TypeAlias = Any
+"""A call of a layer in a functional model."""
+
+KerasTensor: TypeAlias = Any
+"""A tensor between the layers of a functional model: it has a shape and a type, no values."""
+
 Layer: TypeAlias = "tf.keras.layers.Layer"
 """A Keras layer; a block of a model is one."""
 

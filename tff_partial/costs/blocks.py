@@ -13,9 +13,9 @@ of a convolution:
 | attention, each head | projections + 2 L^2 k       | the same       | the same     | 0          |
 
 `hidden` is a dense layer that another dense layer follows. Everything else counts 0, and so do
-layers of unknown kinds, but for their parameters. The rows of LSTM, embedding and attention (k
-numbers a key, L positions) are not from the paper. The rules are in the table of layer kinds
-(`submodels.layer_rules`).
+layers of unknown kinds, but for their parameters. What frozen layers do not compute is in `frozen`.
+The rows of LSTM, embedding and attention (k numbers a key, L positions) are not from the paper. The
+rules are in the table of layer kinds (`submodels.layer_rules`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from collections.abc import Sequence
 from typing import Callable
 
 from tff_partial.core.lazy import tf
-from tff_partial.core.model import ModelSpec
+from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import Layer, Structure
+from tff_partial.costs import frozen
 from tff_partial.submodels import layer_rules
 from tff_partial.submodels.layer_costs import Call, CostRule
 
@@ -40,7 +41,7 @@ class BlockCost:
     Attributes:
       name: The block's name.
       parameters: Trainable numbers.
-      statistics: Other numbers, such as moving means.
+      statistics: Other numbers that are sent, such as moving means; not those of frozen layers.
       activations: Outputs of convolutions and dense layers (but not of a single neuron), 10 numbers
         for each unit, step and direction of an LSTM.
       forward: Operations of the forward pass.
@@ -87,6 +88,7 @@ def _measure(model: ModelSpec) -> tuple[BlockCost, ...]:
             kind = layer_rules.kind_of(layer)
             if kind and kind.cost:
                 layer.call = _recorded(layer, kind.cost, calls)
+        noted = frozen.note_trained(layers.values(), calls)
         # No constant: shapes that depend on the values must stay unknown.
         example = tf.compat.v1.placeholder(model.input_dtype, [1, *model.input_shape])
         x = built.preprocess(example)
@@ -98,8 +100,9 @@ def _measure(model: ModelSpec) -> tuple[BlockCost, ...]:
             collections.Counter(call.rule(call, following))
             for call, following in zip(calls, [*calls[1:], None])
         ]
+        counts = frozen.left_out([call.layer for call in calls], counts, noted)
         return tuple(
-            _block_cost(block, counts[start:stop])
+            _block_cost(built, block, counts[start:stop])
             for block, start, stop in zip(built.blocks, ends, ends[1:])
         )
 
@@ -118,8 +121,12 @@ def _recorded(layer: Layer, rule: CostRule, calls: list[Call]) -> Callable[..., 
     return recorded
 
 
-def _block_cost(block: Layer, counts: Sequence[collections.Counter[str]]) -> BlockCost:
-    numbers = {"parameters": block.trainable_variables, "statistics": block.non_trainable_variables}
+def _block_cost(
+    model: Model, block: Layer, counts: Sequence[collections.Counter[str]]
+) -> BlockCost:
+    sent = {id(v) for v in model.statistics}
+    statistics = [v for v in block.non_trainable_variables if id(v) in sent]
+    numbers = {"parameters": block.trainable_variables, "statistics": statistics}
     total = sum(counts, collections.Counter())
     total.update({key: sum(v.shape.num_elements() for v in vs) for key, vs in numbers.items()})
     fields = [field.name for field in dataclasses.fields(BlockCost)]

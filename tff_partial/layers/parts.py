@@ -53,7 +53,7 @@ def recorded(
             return model.forward(x, training=True, blocks=tail[1:])
         return model.forward(x, training=True, blocks=tail)
 
-    part = _of_blocks(tail, forward)
+    part = _of_blocks(model, tail, forward)
     if not folder:
         return part._replace(prepare=functools.partial(recording.in_memory, recorder))
     disk = recording.Disk(recorder, folder)
@@ -70,18 +70,23 @@ def stopped(model: Model, cut: Cut) -> Part:
         x = model.forward(model.preprocess(model.augment(x)), training=True, blocks=head)
         return model.forward(tf.stop_gradient(x), training=True, blocks=tail)
 
-    return _of_blocks(tail, forward)
+    return _of_blocks(model, tail, forward)
 
 
 def leading(model: Model, removed: int) -> Part:
     """Return all but the last `removed` blocks, trained through the whole model."""
     kept = model.blocks[: len(model.blocks) - removed]
-    return _of_blocks(kept, everything(model).forward)
+    # What the removed blocks add to the loss depends on the kept ones, as their outputs do.
+    return _of_blocks(model, kept, everything(model).forward)._replace(blocks=tuple(model.blocks))
 
 
-def _of_blocks(blocks: Sequence[Layer], forward: Callable[[Structure], Tensor]) -> Part:
+def _of_blocks(
+    model: Model, blocks: Sequence[Layer], forward: Callable[[Structure], Tensor]
+) -> Part:
+    own = {id(v) for block in blocks for v in block.variables}
     return Part(
-        tuple(v for block in blocks for v in block.trainable_variables),
-        tuple(v for block in blocks for v in block.non_trainable_variables),
+        tuple(v for v in model.trainable if id(v) in own),
+        tuple(v for v in model.statistics if id(v) in own),
         forward,
+        blocks=tuple(blocks),
     )

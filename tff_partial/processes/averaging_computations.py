@@ -134,7 +134,7 @@ def build_advance(setting: Setting, mean: tff.templates.AggregationProcess) -> C
     # The subset of the average before each segment, and the segment.
     table = [(before, *s) for before, s in zip([NOTHING, *(s[2] for s in segments)], segments)]
 
-    @tracing.computation("advance_client", tracing.installed())
+    @tracing.computation("advance_client", tracing.installed_for(setting.model))
     def advance_client(sent: Structure, client: Structure, dataset: Structure) -> Structure:
         model = setting.model.instantiate(setting.local.precision, initial=False)
         optimizer = local_optimizers.create(model, model.trainable, setting.local)

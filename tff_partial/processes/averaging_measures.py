@@ -100,7 +100,7 @@ def build_losses(setting: Setting) -> Computation:
     Of clients that are to be measured; others cost nothing.
     """
 
-    @tracing.computation("client_losses", tracing.installed())
+    @tracing.computation("client_losses", tracing.installed_for(setting.model))
     def client_losses(weights: Weights, client: Structure, dataset: Structure) -> Structure:
         model = setting.model.instantiate(initial=False)
 

@@ -122,7 +122,7 @@ def compose(
     `next` is traced tier by tier where the runtime can do that (`tiered`). What clients do may be
     kept (`tracing`) if `is_kept`: it must be determined by the settings of the run then.
     """
-    store = tracing.installed() if is_kept else None
+    store = tracing.installed_for(model) if is_kept else None
     work = functools.partial(
         client_work.build, model, create_client_fns, num_tiers, tier_names, store=store
     )

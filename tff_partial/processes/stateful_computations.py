@@ -24,7 +24,7 @@ def build_client_update(
     """Return ((weights, sent, round), client's state, data) -> what comes of a client's round."""
     schedule = local.schedule()
 
-    @tracing.computation("client_update", tracing.installed())
+    @tracing.computation("client_update", tracing.installed_for(model))
     def client_update(broadcast: Structure, client: Structure, dataset: Structure) -> Structure:
         built = model.instantiate(local.precision, initial=False)
         loop = local_training.build(built, everything(built), local, rules.pull)

@@ -99,8 +99,7 @@ def _held_part(model: Model, part: parts.Part) -> parts.Part:
 
     def backprop(inputs: Structure, y: Tensor) -> Backprop:
         examples, held = inputs
-        forward, variables = part.forward, part.variables
-        gradients, *others = local_training.backprop(model, variables, forward, examples, y)
+        gradients, *others = local_training.backprop(model, part, examples, y)
         return ([g * h for g, h in zip(gradients, held)], *others)
 
     return part._replace(prepare=prepare, batch=batch, backprop=backprop)

@@ -88,6 +88,11 @@ def analyse(spec: ModelSpec) -> Channels:
     Raises:
       ValueError: If a layer cannot be sliced; it is named.
     """
+    if spec.has_frozen:
+        raise ValueError(
+            "sub-models must be of a model without frozen layers: nobody sends the channels that a "
+            "client keeps of these. Received: layers with trainable=False"
+        )
     cache = vars(spec)
     if "_channels" not in cache:
         with tf.Graph().as_default():

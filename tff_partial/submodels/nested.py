@@ -43,9 +43,8 @@ def create_part(
 def _backprop(
     channels: Channels, widest: Model, model: Model, sizes: Sequence[int], x: Tensor, y: Tensor
 ) -> Backprop:
-    forward = everything(model).forward
     if model is widest:
-        return local_training.backprop(model, model.trainable, forward, x, y)
+        return local_training.backprop(model, everything(model), x, y)
     kept = [tf.range(k) for k in sizes]
     start = slicing.extract(channels, widest.variables, kept)
     for variable, value in zip(model.variables, start):
@@ -53,7 +52,7 @@ def _backprop(
     model.set_seed(widest.step_seed())
     if model.loss_scale is not None and widest.loss_scale is not None:
         model.loss_scale.follow(widest.loss_scale)
-    gradients, losses, logits = local_training.backprop(model, model.trainable, forward, x, y)
+    gradients, losses, logits = local_training.backprop(model, everything(model), x, y)
     moved = [v - w for v, w in zip(model.statistics, start[len(gradients) :])]
     padded, _ = slicing.restore(channels, [*gradients, *moved], kept)
     for variable, delta in zip(widest.statistics, padded[len(gradients) :]):
