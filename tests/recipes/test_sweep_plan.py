@@ -53,6 +53,14 @@ def test_hyperparameters_vary_for_their_own_algorithm_only(tmp_path):
     assert [run.experiment.params.get("mu") for run in made.runs] == [None, 0.5]
 
 
+def test_a_model_of_the_user_s_may_vary(tmp_path, monkeypatch):
+    (tmp_path / "sweep_models.py").write_text("def create():\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    made, _ = plan(tmp_path / "s", "model=softmax,sweep_models:create")
+    assert [row.id for row in made.rows] == ["model=softmax", "model=sweep_models:create"]
+    assert "--model=sweep_models:create" in made.runs[1].arguments
+
+
 def test_folders_have_names_whatever_the_values_are(tmp_path):
     values = ["dirichlet:0.1,fill", "ids:/some/where.npy", "ids:/some-where.npy"]
     rows = [

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
 from tff_partial.core import checks as core_checks
+from tff_partial.core import own_code
 from tff_partial.core.fields import Value
 from tff_partial.experiments import bundled, components, config, flags, own
 from tff_partial.experiments.execution import Execution
@@ -152,14 +153,16 @@ def _plan_row(row: schema.Row, combination: Settings, options: Options) -> Plann
         task, _ = own.task_of(deciding.get("task") or _default("task"))
         is_real = task.has_real(data, given.get("data_dir"))
         experiment = config.create(is_real=is_real, **deciding)
-        is_embedded = experiment.task.generate is None and not is_real
+        is_ours = bundled.tasks.TASKS.get(task.name) is task
+        is_embedded = is_ours and task.generate is None and not is_real
         if experiment.preset == "paper" and is_embedded:
             raise ValueError(f"{components.PAPER_NEEDS_REAL_DATA}Received: data={data!r}")
         if options.metric.endswith("_to_target") and not experiment.settings.target_accuracy:
             raise ValueError(
                 f"target_accuracy must be given with sweep_metric={options.metric}. Received: none"
             )
-        bundled.check_model_fits(experiment.settings.model, experiment.task)
+        if not own_code.is_name(experiment.settings.model):
+            bundled.check_model_fits(experiment.settings.model, experiment.task)
     except ValueError as error:
         raise ValueError(f"{error} (in {row.label})" if combination else str(error)) from None
     return PlannedRow(row, _PROGRAM, settings, experiment, experiment, is_embedded)

@@ -1,5 +1,8 @@
 """Sums over clients, in their order."""
 
+import os
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -50,6 +53,28 @@ def test_plain_sums_are_recognised(emit, kind, expected):
     for value in (1.0, 2.0):
         fold.add([np.float32(value)])
     assert [float(total) for total in fold.finish()] == [expected]
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0, 3.0])
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3)])
+def test_the_accumulator_is_a_copy_of_the_zero_to_the_last_bit(zero, shape):
+    value = np.full(shape, zero, np.float32)
+    copy = folds._aligned_copy(value)
+    assert (copy.shape, copy.dtype, copy.tobytes()) == (shape, value.dtype, value.tobytes())
+    assert copy.ctypes.data % 64 == 0
+    assert not np.shares_memory(copy, value)
+
+
+def test_a_zero_takes_no_memory_before_a_client_is_added():
+    def resident():
+        return int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+
+    zero = np.zeros([25_000_000], np.float32)
+    before = resident()
+    fold = folds.SumFold([0], [zero])
+    assert (resident() - before) * os.sysconf("SC_PAGESIZE") < 0.2 * zero.nbytes
+    fold.add([np.ones_like(zero)])
+    assert float(fold.finish()[0][-1]) == 1.0
 
 
 def test_a_sum_that_broadcasts_is_a_function():

@@ -86,12 +86,18 @@ def is_sum(accumulate: LocalFunction) -> bool:
 
 
 def _aligned_copy(value: Array) -> Array:
-    """Copy an array to memory that a tensor can share."""
+    """Copy an array to memory that a tensor can share.
+
+    Zeros are not written: they take no memory until the first client is added, when it has given
+    back what it trained with.
+    """
     value = np.asarray(value)
-    memory = np.empty(value.nbytes + _ALIGNMENT, np.uint8)
+    memory = np.zeros(value.nbytes + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
-    copy = memory[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
-    copy[...] = value
+    part = memory[start : start + value.nbytes]
+    copy = part.view(value.dtype).reshape(value.shape)
+    if np.any(value.reshape(-1).view(np.uint8)):
+        copy[...] = value
     return copy
 
 
