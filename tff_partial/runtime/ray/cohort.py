@@ -26,7 +26,7 @@ from tff_partial.runtime.ray.store import Store
 from tff_partial.runtime.ray.wire import Packed
 
 # Seconds that a call should take: its own cost is about a millisecond.
-_CALL = 0.02
+_CALL = 0.05
 _MOST = 8  # clients in a call
 # How many calls an actor has at a time, so that it need not wait for the driver between short ones.
 _AHEAD = 2
