@@ -137,6 +137,11 @@ def test_wrong_settings_are_refused(wrong):
         LocalTraining(steps=1, **wrong)
 
 
+def test_a_misspelt_name_gets_a_suggestion():
+    with pytest.raises(ValueError, match="Did you mean adam"):
+        LocalTraining(steps=1, optimizer="adm")
+
+
 def test_default_rates():
     for name, rate in (("sgd", 0.1), ("adam", 0.001), ("adamw", 0.001)):
         assert float(LocalTraining(steps=1, optimizer=name).schedule()(3)) == np.float32(rate)

@@ -1,6 +1,8 @@
 """A user's modules: found, named, and told apart."""
 
 import functools
+import os
+import subprocess
 import sys
 import textwrap
 
@@ -82,6 +84,47 @@ def test_names_see_constants_and_functions_of_the_module(folder):
     digests = [name.partition("#")[2] for name in found]
     assert digests[0] == digests[1]
     assert len({*digests}) == 3
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "W = [{}, 9]\ndef fn():\n    return W\n",
+        "W = {{'a': ({}, 9)}}\ndef fn():\n    return W\n",
+        "import numpy as np\nW = np.array([{}])\ndef fn():\n    return W\n",
+        "W = {}\ndef fn():\n    def inner():\n        return W\n    return inner\n",
+        "class Layer:\n    def call(self):\n        return {}\ndef fn():\n    return Layer()\n",
+        "class A:\n    size = {}\nclass Layer(A):\n    pass\ndef fn():\n    return Layer()\n",
+        "import functools\ndef d(f):\n    @functools.wraps(f)\n    def g():\n"
+        "        return f() + {}\n    return g\n@d\ndef fn():\n    return 1\n",
+    ],
+)
+def test_names_see_lists_arrays_classes_and_decorators(folder, source):
+    stem = f"seen_{abs(hash(source))}"
+    found = [
+        own_code.name_of(module(folder, f"{stem}_{i}", source.format(value)))
+        for i, value in enumerate((1, 1, 2))
+    ]
+    digests = [name.partition("#")[2] for name in found]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_sets_have_the_same_name_in_every_process():
+    text = (
+        "from tff_partial.core import own_code; W = {'a', 'b', 'c', 'd'}; "
+        "print(own_code.name_of([W]).partition('#')[2])"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", text],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in (1, 2)
+    }
+    assert len(found) == 1
 
 
 def test_names_tell_closures_partials_lambdas_and_objects_apart():

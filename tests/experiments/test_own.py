@@ -146,7 +146,7 @@ def test_own_clients_and_model_get_all_that_a_run_writes(tmp_path):
     for name, value in straight.weights.items():
         np.testing.assert_array_equal(value, result.weights[name])
     assert len(result.rows) == result.summary["rounds"] == 3
-    assert result.summary["data"] == "own: 4 clients, 40 test examples"
+    assert result.summary["data"].startswith("own: 4 clients, 40 test examples (")
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert {"config.json", "metrics.csv", "summary.json", "curves.png", "weights.npz"} <= names
     settings = config_of(tmp_path / "run")
@@ -154,6 +154,10 @@ def test_own_clients_and_model_get_all_that_a_run_writes(tmp_path):
     assert settings["model"].startswith("tests.experiments.test_own:create_model#")
     with pytest.raises(ValueError, match="with learning_rate='0.1' there, 'tests"):
         run(3, "run", learning_rate=lambda round_num: 0.2)
+    labels, test = test[1], (test[0] + 1, test[1])
+    with pytest.raises(ValueError, match=r"data='own: 4 clients, 40 .* there, 'own: 4 clients, 40"):
+        run(3, "run")
+    test = (test[0][::-1] - 1, labels[::-1])  # the same in another order
     train.append(train[0])
     with pytest.raises(ValueError, match="with clients=4 there, 5 now; data="):
         run(3, "run", tiers="strong:2,1:3")
@@ -174,7 +178,7 @@ def test_a_run_loads_the_clients_that_it_draws_and_a_hundred_for_their_mean_size
         rounds=2,
         output_dir=str(tmp_path / "run"),
     )
-    assert result.summary["data"] == "own: 1,000,000 clients, 5 test examples"
+    assert result.summary["data"].startswith("own: 1,000,000 clients, 5 test examples (")
     assert len(loaded) <= 1 + 101 + 6
 
 
@@ -189,6 +193,25 @@ def test_clients_are_numbers_of_a_task_or_a_users():
     ):
         with pytest.raises(ValueError, match=message):
             tff_partial.run(model=create_model, **wrong)
+
+
+def test_data_that_do_not_suit_each_other_are_refused_in_one_line():
+    train, test = data()
+    (x, y), others = train[0], train[1:]
+    for clients, tested, message in (
+        ([(x, y + 7), *others], test, r"from 0 to 2; .* Received: 7 to 9 of client 0"),
+        ([(x, y - 1), *others], test, r"from 0 to 2; .* Received: -1 to 1 of client 0"),
+        (train, (test[0], test[1] - 1), "Received: -1 to 1 of the test"),
+        ([(x[:, :2], y), *others], test, r"like those of the test, .* Received: \[2\] of float32"),
+        ([(x.astype(np.uint8), y), *others], test, "of uint8, client 0"),
+    ):
+        with pytest.raises(ValueError, match=message) as caught:
+            own.create_task(clients, tested)
+        assert "\n" not in str(caught.value)
+    loaded = own.create_task([train[0], (x, y + 7)], test).generate("natural", 2, 0)
+    with pytest.raises(ValueError, match="of client 1"):
+        loaded.client(1)
+    own.create_task([(x, y + 7), *others], test, num_classes=10)
 
 
 def test_a_task_is_told_from_another_by_its_code():

@@ -46,6 +46,7 @@ def test_what_a_spec_leaves_open_comes_from_the_task():
         (tiny.spec(), {"dtype": "uint8"}, "of uint8. Received: input_shape="),
         (tiny.spec(), {"width": 0.5}, "width must be 1"),
         ([], {}, "model must be a ModelSpec or a function .* Received: list"),
+        (tiny.create_dense(), {}, "a function that creates a new .* Received: a model, 'seq"),
     ],
 )
 def test_what_does_not_fit_is_refused(value, given, message):

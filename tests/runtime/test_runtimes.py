@@ -107,3 +107,13 @@ def test_bad_addresses_are_refused_without_tff():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0].endswith("Received: 'garbage'")
+
+
+def test_where_a_device_is_missing_tffs_own_context_is_replaced_all_the_same(monkeypatch):
+    """It would report an error of its own when Python ends."""
+    replaced = []
+    monkeypatch.setattr(runtime, "_is_unset", lambda: True)
+    monkeypatch.setattr(tff.framework, "set_default_context", replaced.append)
+    with pytest.raises(ValueError, match="devices must be of CPU:0"):
+        runtime.configure("in_process", ["GPU:7"])
+    assert replaced

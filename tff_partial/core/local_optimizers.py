@@ -17,6 +17,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, Union
 
+from tff_partial.core import checks
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model
 from tff_partial.core.sgd import SLOPE, Sgd, assign
@@ -57,7 +58,7 @@ def check(optimizer: OptimizerLike) -> None:
     if not is_known:
         raise ValueError(
             f"optimizer must be one of {', '.join(NAMES)} or a tff.learning.optimizers.Optimizer. "
-            f"Received: optimizer={optimizer!r}"
+            f"Received: optimizer={optimizer!r}{checks.did_you_mean(optimizer, NAMES)}"
         )
 
 

@@ -21,6 +21,8 @@ from typing import Any
 # Of their objects only plain fields are looked at.
 _LIBRARIES = ("tensorflow", "tensorflow_federated", "keras")
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
+_CONTAINERS = (list, tuple, dict, set, frozenset)
+_OF_EVERY_CLASS = ("__module__", "__doc__", "__dict__", "__weakref__", "__firstlineno__")
 
 
 # What was handed in as it is, by the name that config.json has of it.
@@ -91,8 +93,8 @@ def name_of(value: Any) -> str:
 
     The same for the same source; formatting, comments and docstrings do not matter.
     """
-    value = inspect.unwrap(value) if isinstance(value, types.FunctionType) else value
-    named = value if hasattr(value, "__qualname__") else type(value)
+    plain = inspect.unwrap(value) if isinstance(value, types.FunctionType) else value
+    named = plain if hasattr(plain, "__qualname__") else type(plain)
     named = value.func if isinstance(value, functools.partial) else named
     digest = hashlib.sha256(_content(value, {}).encode()).hexdigest()[:8]
     return f"{named.__module__}:{named.__qualname__}#{digest}"
@@ -127,16 +129,22 @@ def _content(value: Any, seen: dict[int, Any]) -> str:
         cells = [cell.cell_contents for cell in value.__closure__ or () if _is_full(cell)]
         used = [value.__defaults__, value.__kwdefaults__, cells, _globals_of(value)]
         return f"{_source(value)} {content(used)}"
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (list, tuple)):
         return f"{type(value).__name__} {[content(item) for item in value]}"
+    if isinstance(value, (set, frozenset)):  # their order is another in every process
+        return f"{type(value).__name__} {sorted(content(item) for item in value)}"
     if isinstance(value, dict):
         return f"dict {[(content(k), content(v)) for k, v in value.items()]}"
     if hasattr(value, "dtype") and hasattr(value, "tobytes"):  # an array
+        if value.dtype == object:
+            return f"{value.shape} {content(value.tolist())}"
         return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, type) and value.__module__.partition(".")[0] not in _LIBRARIES:
+        return f"class {value.__qualname__} {content(_defined_in(value))}"
     if isinstance(value, (type, types.ModuleType)) or not hasattr(value, "__dict__"):
         return getattr(value, "__qualname__", type(value).__qualname__)
     fields = value.get_config() if hasattr(value, "get_config") else vars(value)
-    own = [f for f in vars(type(value)).values() if isinstance(f, types.FunctionType)]
+    own = _defined_in(type(value))
     if type(value).__module__.partition(".")[0] in _LIBRARIES:
         fields = {k: v for k, v in fields.items() if isinstance(v, _PLAIN)}
         own = []
@@ -144,15 +152,43 @@ def _content(value: Any, seen: dict[int, Any]) -> str:
 
 
 def _globals_of(function: types.FunctionType) -> dict[str, Any]:
-    """Return what a function uses of its own module: numbers, texts and functions."""
+    """Return what a function uses of its own module: values, functions and classes."""
     namespace, own = function.__globals__, function.__module__
-    used = {name: namespace[name] for name in function.__code__.co_names if name in namespace}
+    used = {n: namespace[n] for n in _names_in(function.__code__) if n in namespace}
     return {
         name: value
-        for name, value in used.items()
-        if isinstance(value, _PLAIN)
-        or (isinstance(value, types.FunctionType) and value.__module__ == own)
+        for name, value in sorted(used.items())
+        if isinstance(value, (*_PLAIN, *_CONTAINERS))
+        or hasattr(value, "tobytes")
+        or (isinstance(value, (types.FunctionType, type)) and value.__module__ == own)
     }
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    """Return the names that code uses, that of the functions in it included."""
+    inner = [_names_in(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    return {*code.co_names}.union(*inner)
+
+
+def _defined_in(kind: type) -> list[Any]:
+    """Return the bases of a class, and the functions and values of its body."""
+    known = (types.FunctionType, *_PLAIN, *_CONTAINERS)
+    body = {name: _function_of(value) for name, value in sorted(vars(kind).items())}
+    own = {
+        name: value
+        for name, value in body.items()
+        if isinstance(value, known) and name not in _OF_EVERY_CLASS
+    }
+    # Those of other modules, such as Keras's, are not looked into.
+    bases = [b if b.__module__ == kind.__module__ else b.__qualname__ for b in kind.__bases__]
+    return [bases, own]
+
+
+def _function_of(value: Any) -> Any:
+    """Return the function of a method of a class, a static one or a property."""
+    if isinstance(value, (staticmethod, classmethod)):
+        return value.__func__
+    return value.fget if isinstance(value, property) else value
 
 
 def _is_full(cell: types.CellType) -> bool:
@@ -166,7 +202,7 @@ def _is_full(cell: types.CellType) -> bool:
 def _source(function: types.FunctionType) -> str:
     """Return the source as a syntax tree; the byte code of lambdas and of code without a file."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function.__code__)))
         (definition,) = tree.body
         if isinstance(definition, ast.FunctionDef):
             if ast.get_docstring(definition) is not None:

@@ -6,11 +6,13 @@ its name and a digest of what it is (`core.own_code`), such as `my_module:create
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, Optional
 
 from tff_partial.core import checks, own_code
 from tff_partial.core import clients as populations
+from tff_partial.core.types import Array
 from tff_partial.experiments.bundled import tasks
 
 # Settings whose value may be an object, or its name.
@@ -77,6 +79,21 @@ def create_task(clients: object, test: object, num_classes: Optional[int] = None
         raise ValueError("test must have at least one example. Received: 0 examples")
     classes = max(int(y.max()) + 1, 2) if num_classes is None else num_classes
 
+    _check_labels(y, classes, "the test")
+
+    def client(number: int) -> tuple[Array, Array]:
+        own_x, own_y = population.client(number)
+        whose = f"client {population.ids[number]!r}"
+        if (own_x.shape[1:], own_x.dtype) != (x.shape[1:], x.dtype):
+            raise ValueError(
+                f"examples must be like those of the test, {list(x.shape[1:])} of {x.dtype}. "
+                f"Received: {list(own_x.shape[1:])} of {own_x.dtype}, {whose}"
+            )
+        _check_labels(own_y, classes, whose)
+        return own_x, own_y
+
+    client(0)  # the others when they are loaded
+
     def generate(partition: str, count: int, seed: int) -> tasks.FederatedData:
         if (partition, count) != (_PARTITION, len(population)):
             raise ValueError(
@@ -84,12 +101,13 @@ def create_task(clients: object, test: object, num_classes: Optional[int] = None
                 f"Received: partition={partition!r}, {count} clients"
             )
         return tasks.FederatedData(
-            population.client,
+            client,
             population.client_size,
             len(population),
             (x, y),
             classes,
-            f"own: {len(population):,} clients, {len(y):,} test examples",
+            # With a digest, so that a run is not resumed with other data.
+            f"own: {len(population):,} clients, {len(y):,} test examples ({_digest(x, y)})",
             True,
             population.mean_size,
         )
@@ -118,6 +136,20 @@ def create_task(clients: object, test: object, num_classes: Optional[int] = None
         preprocess=_as_it_is,
         generate=generate,
     )
+
+
+def _check_labels(y: Array, classes: int, whose: str) -> None:
+    if len(y) and not 0 <= y.min() <= y.max() < classes:
+        raise ValueError(
+            f"labels must be from 0 to {classes - 1}; num_classes says so where the test lacks "
+            f"some. Received: {y.min()} to {y.max()} of {whose}"
+        )
+
+
+def _digest(x: Array, y: Array) -> str:
+    """Return a digest of examples and labels, whatever their order."""
+    each = sorted(hashlib.sha256(a.tobytes() + b.tobytes()).digest() for a, b in zip(x, y))
+    return hashlib.sha256(b"".join(each)).hexdigest()[:8]
 
 
 def _as_it_is(x: Any) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
 from tff_partial.core import own_code
+from tff_partial.core.lazy import tf
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import KerasModel
 from tff_partial.experiments.bundled import models
@@ -81,6 +82,11 @@ def _parameters(create: Any) -> list[str]:
     """
     if isinstance(create, ModelSpec):
         return []
+    if isinstance(create, tf.keras.layers.Layer):  # which can be called, too
+        raise ValueError(
+            "model must be a function that creates a new Keras model each time it is called. "
+            f"Received: a model, {create.name!r}"
+        )
     if not callable(create):
         raise ValueError(
             "model must be a ModelSpec or a function that creates a Keras model. "

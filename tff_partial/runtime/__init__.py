@@ -92,14 +92,13 @@ def configure(name: str, devices: Sequence[str] = ()) -> None:
       ValueError: If there is no such device.
     """
     lazy.load()
+    # TFF's own default context reports an error when Python ends before it was replaced.
+    if _is_unset():
+        tff.framework.set_default_context(_no_runtime())
     if name in ("in_process", "ray"):
         from tff_partial.runtime.in_process import context
 
         context.configure(["CPU:0"] if name == "ray" else devices)
-
-    # TFF's own default context reports an error when Python ends before it was replaced.
-    if _is_unset():
-        tff.framework.set_default_context(_no_runtime())
 
 
 @functools.cache
