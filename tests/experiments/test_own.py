@@ -1,5 +1,6 @@
 """A user's task, model, data and functions, from Python and from the command line."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tff_partial
 from tests import tiny
@@ -220,3 +222,44 @@ def test_a_task_is_told_from_another_by_its_code():
     names = [own.task_of(each)[1] for each in (mnist, mnist, tasks.TASKS["cifar10"])]
     assert names[0] == names[1] != names[2]
     assert names[0].startswith("mnist#")
+
+
+def _squared(labels, logits):
+    return tf.reduce_mean((tf.one_hot(labels, logits.shape[-1]) - logits) ** 2, axis=1)
+
+
+def _surprise(labels, logits):
+    return 1 - tf.gather(tf.nn.softmax(logits), labels, batch_dims=1)
+
+
+def test_a_loss_and_metrics_come_with_own_clients(tmp_path):
+    clients, test = data()
+    result = tff_partial.run(
+        model=create_model,
+        clients=clients,
+        test=test,
+        loss=_squared,
+        metrics=[_surprise],
+        rounds=1,
+        output_dir=str(tmp_path / "run"),
+    )
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["settings"]["task"].startswith("own#")
+    x, y = test
+    model = tiny.create_dense()
+    model(x)
+    model.set_weights(list(result.weights.values()))
+    logits = model(x).numpy()
+    expected = ((np.eye(tiny.CLASSES)[y] - logits) ** 2).mean()
+    np.testing.assert_allclose(result.rows[-1]["test_loss"], expected, rtol=1e-4)
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    surprise = 1 - shares[np.arange(len(y)), y].mean()
+    np.testing.assert_allclose(result.rows[-1]["test__surprise"], surprise, rtol=1e-4)
+    with pytest.raises(ValueError, match="loss and metrics must be given with clients"):
+        tff_partial.run(task="mnist", loss=_squared)
+
+
+def test_the_name_of_own_clients_is_not_for_tasks():
+    task = dataclasses.replace(tasks.TASKS["mnist"], name=own.NAME)
+    with pytest.raises(ValueError, match="name of a task must not be 'own'"):
+        own.task_of(task)

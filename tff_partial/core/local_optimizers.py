@@ -57,7 +57,8 @@ def check(optimizer: OptimizerLike) -> None:
     is_known = optimizer in NAMES if isinstance(optimizer, str) else _is_stock(optimizer)
     if not is_known:
         raise ValueError(
-            f"optimizer must be one of {', '.join(NAMES)} or a tff.learning.optimizers.Optimizer. "
+            f"optimizer must be one of {', '.join(NAMES)} or, in LocalTraining, a "
+            "tff.learning.optimizers.Optimizer. "
             f"Received: optimizer={optimizer!r}{checks.did_you_mean(optimizer, NAMES)}"
         )
 

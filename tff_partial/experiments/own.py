@@ -7,11 +7,12 @@ its name and a digest of what it is (`core.own_code`), such as `my_module:create
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from tff_partial.core import checks, own_code
 from tff_partial.core import clients as populations
+from tff_partial.core.objectives import Objective
 from tff_partial.core.types import Array
 from tff_partial.experiments.bundled import tasks
 
@@ -57,15 +58,29 @@ def task_of(task: object) -> tuple[tasks.Task, str]:
         known = f"one of {sorted(tasks.TASKS)} or my_module:TASK, a tasks.Task"
         hint = checks.did_you_mean(task, tasks.TASKS) if isinstance(task, str) else ""
         raise ValueError(f"task must be {known}. Received: task={task!r}{hint}")
-    if found.name == NAME:  # made of clients (`create_task`)
-        return found, NAME
+    if found.name == NAME:
+        return found, _name_with_clients(found)
     code = [getattr(found, name) for name in ("loss", "metrics", "preprocess", "augment")]
     code += [getattr(found, name) for name in ("load_embedded", "load_real", "generate")]
     digest = own_code.name_of(code).partition("#")[2]
     return found, f"{text.partition('#')[0] or found.name}#{digest}"
 
 
-def create_task(clients: object, test: object, num_classes: Optional[int] = None) -> tasks.Task:
+def _name_with_clients(task: tasks.Task) -> str:
+    """Return the name of a task that `create_task` has made, with a digest of its functions."""
+    if getattr(task.generate, "__module__", "") != __name__:
+        raise ValueError(f"name of a task must not be {NAME!r}, which means data given to run")
+    functions = [value for value in (task.loss, *task.metrics) if callable(value)]
+    return NAME + (f"#{own_code.name_of(functions).partition('#')[2]}" if functions else "")
+
+
+def create_task(
+    clients: object,
+    test: object,
+    num_classes: Optional[int] = None,
+    loss: Optional[Objective] = None,
+    metrics: Sequence[Objective] = ("accuracy",),
+) -> tasks.Task:
     """Return a task of clients, what `tff_partial.clients` returns or takes, and test data.
 
     Raises:
@@ -129,7 +144,8 @@ def create_task(clients: object, test: object, num_classes: Optional[int] = None
         num_classes=classes,
         input_shape=tuple(x.shape[1:]),
         x_dtype=str(x.dtype),
-        loss=None,
+        loss=loss,
+        metrics=tuple(metrics),
         demo=settings,
         papers={NAME: settings},
         default_paper=NAME,

@@ -15,7 +15,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional, cast
 
 import numpy as np
@@ -23,6 +23,7 @@ import numpy as np
 from tff_partial import runtime
 from tff_partial.core import evaluation, own_code
 from tff_partial.core.model import ModelSpec
+from tff_partial.core.objectives import Objective
 from tff_partial.core.types import Array
 from tff_partial.costs.rounds import Accounts
 from tff_partial.experiments import (
@@ -92,6 +93,8 @@ def run(
     clients: object = None,
     test: object = None,
     num_classes: Optional[int] = None,
+    loss: Optional[Objective] = None,
+    metrics: Sequence[Objective] = (),
     **settings: object,
 ) -> Result:
     """Train a model federatedly and write results into a folder.
@@ -108,6 +111,9 @@ def run(
       test: With clients of your own, test data: (x, y), a `tf.data.Dataset` or a `ClientData`.
       num_classes: With clients of your own, the number of classes; by default that of the labels of
         the test data.
+      loss: With clients of your own, the loss where the model says none: a name of
+        `objectives.LOSSES`, or a function of labels [n] and logits -> a value for each example.
+      metrics: With clients of your own, what is reported beside `accuracy`, likewise.
       **settings: Any flag of run_experiment.py by its name, hyperparameters included, such as
         `rounds=30`, `embracing_head_statistics='batch'` or `output_dir='results/mine'`. A run
         with the `output_dir` of one that was stopped resumes it, and with more rounds continues
@@ -122,9 +128,11 @@ def run(
     if clients is not None and not isinstance(clients, (int, str)):
         if task is not None:
             raise ValueError(f"task must not be given with clients. Received: task={task!r}")
-        task = own.create_task(clients, test, num_classes)
-    elif test is not None or num_classes is not None:
-        raise ValueError("test and num_classes must be given with clients of your own")
+        task = own.create_task(clients, test, num_classes, loss, ("accuracy", *metrics))
+    elif test is not None or num_classes is not None or loss is not None or metrics:
+        raise ValueError(
+            "test, num_classes, loss and metrics must be given with clients of your own"
+        )
     else:
         settings["clients"] = clients
     prepared, stopped = prepare(task=task, algo=algo, model=model, **settings), None
