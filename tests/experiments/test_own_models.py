@@ -46,6 +46,8 @@ def test_what_a_spec_leaves_open_comes_from_the_task():
         (tiny.spec(), {"dtype": "uint8"}, "of uint8. Received: input_shape="),
         (tiny.spec(), {"width": 0.5}, "width must be 1"),
         ([], {}, "model must be a ModelSpec or a function .* Received: list"),
+        (tiny.create_dense, {"classes": 4}, "a logit for each of 4 classes. Received: 3 logits"),
+        (tiny.spec(), {"classes": 4}, "a logit for each of 4 classes. Received: 3 logits"),
         (tiny.create_dense(), {}, "a function that creates a new .* Received: a model, 'seq"),
     ],
 )

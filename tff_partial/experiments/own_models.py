@@ -53,10 +53,26 @@ def create_model(
             f"width must be 1 for a model without a parameter width. Received: width={width:g}"
         )
     if isinstance(own, ModelSpec):
-        return _completed(own, input_shape, input_dtype, options)
+        return _checked(_completed(own, input_shape, input_dtype, options), num_classes)
     given = {key: value for key, value in arguments.items() if key in asked}
     create: Callable[[], KerasModel] = lambda: own(**given)  # noqa: E731
-    return ModelSpec(create, input_shape, input_dtype or "float32", **options)
+    spec = ModelSpec(create, input_shape, input_dtype or "float32", **options)
+    return _checked(spec, num_classes)
+
+
+def _checked(spec: ModelSpec, num_classes: int) -> ModelSpec:
+    """Return the spec; raise a ValueError if its model has fewer logits than there are classes."""
+    if callable(spec.loss):
+        return spec
+    with tf.Graph().as_default():
+        model = spec.instantiate(initial=False)
+        examples = tf.zeros([1, *spec.input_shape], spec.input_dtype)
+        logits = model.forward(model.preprocess(examples), training=False).shape[-1]
+    if logits < num_classes and (logits, num_classes) != (1, 2):
+        raise ValueError(
+            f"model must have a logit for each of {num_classes} classes. Received: {logits} logits"
+        )
+    return spec
 
 
 def _completed(
