@@ -4,6 +4,8 @@ import pathlib
 import re
 import runpy
 
+import pytest
+
 README = (pathlib.Path(__file__).parent.parent / "README.md").read_text()
 
 
@@ -12,12 +14,13 @@ def test_it_stays_short():
     assert len(README.split()) <= 700
 
 
-def test_the_example_with_an_own_model_runs_and_learns(tmp_path, capsys):
+@pytest.mark.usefixtures("keep_runtime")
+def test_the_example_with_an_own_model_runs_and_learns(tmp_path, capsys, monkeypatch):
     (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len([line for line in example.splitlines() if line]) <= 14
     script = tmp_path / "example.py"
     script.write_text(example)
+    monkeypatch.chdir(tmp_path)
     runpy.run_path(str(script))
-    accuracies = [float(line) for line in capsys.readouterr().out.splitlines()]
-    assert len(accuracies) == 10
-    assert accuracies[-1] > accuracies[0] + 0.2
+    (accuracy,) = map(float, capsys.readouterr().out.splitlines())
+    assert accuracy > 0.6  # of four classes

@@ -62,8 +62,14 @@ def test_algorithms_side_by_side_at_a_budget(capsys):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--model=resnet"], "model must be one of .* Received: model='resnet'"),
-        (["--task=cifar"], "task must be one of .* Received: task='cifar'"),
+        (
+            ["--model=resnet"],
+            "model must be one of .* Received: model='resnet'. Did you mean resnet20\\?",
+        ),
+        (
+            ["--task=cifar"],
+            "task must be one of .* Received: task='cifar'. Did you mean cifar10\\?",
+        ),
         (["--batch_size=0"], "batch_size must be a positive integer. Received: batch_size='0'"),
         (["--num_classes=x"], "num_classes must be a positive integer. Received: num_classes='x'"),
         (["--num_classes=1"], "num_classes must be at least 2. Received: num_classes=1"),
@@ -72,7 +78,7 @@ def test_algorithms_side_by_side_at_a_budget(capsys):
         (["--compare=fedavg"], "compare must be one of .* Received: compare='fedavg'"),
         (["--tier=strong"], "tier must be given with compare. Received: tier='strong'"),
         ([*COMPARE, "--tier=time:1"], "a budget must be memory, .* Received: tier='time:1'"),
-        (["--models=softmax"], "flags must be as in --help: .* Received: --models=softmax"),
+        (["--models=softmax"], "flags must be as in --help: .* Did you mean --model\\?"),
     ],
 )
 def test_bad_input_is_one_line(args, message, capsys):

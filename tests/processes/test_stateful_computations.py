@@ -8,7 +8,7 @@ from tests import tiny
 from tests.algorithms.stateful_rounds import PARAMS, local
 
 # Those whose clients keep their models have a process of their own.
-STATEFUL = sorted(set(PARAMS) - {"fedprox"})
+STATEFUL = sorted(set(PARAMS) - {"fedprox", "fednova"})
 
 
 @pytest.mark.parametrize("name", STATEFUL)

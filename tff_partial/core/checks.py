@@ -25,9 +25,9 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     `. Did you mean cifar10?` for `cifar`; else nothing.
     """
     texts = {each.lower(): each for each in known if isinstance(each, str)}
-    text = str(name).strip().lower()
-    if text in texts.values():
+    if name in texts.values():
         return ""
+    text = str(name).strip().lower()
     parts = [each for each in texts if len(text) > 2 and text in each]
     close = difflib.get_close_matches(text, texts, n=1) or parts
     return f". Did you mean {texts[close[0]]}?" if close else ""
