@@ -189,7 +189,10 @@ def test_clients_are_numbers_of_a_task_or_a_users():
     for wrong, message in (
         ({"clients": train}, "test must be given with clients"),
         ({"clients": train, "test": test, "task": "mnist"}, "task must not be given with clients"),
-        ({"test": test}, "test, num_classes, loss and metrics must be given with clients of your own"),
+        (
+            {"test": test},
+            "test, num_classes, loss and metrics must be given with clients of your own",
+        ),
         ({"clients": train, "test": (test[0][:0], test[1][:0])}, "at least one example"),
         ({"clients": train, "test": test, "partition": "iid"}, "partition and number of clients"),
     ):
