@@ -25,7 +25,7 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     `. Did you mean cifar10?` for `cifar`; else nothing.
     """
     texts = {each.lower(): each for each in known if isinstance(each, str)}
-    if name in texts.values():
+    if str(name).strip() in texts.values():
         return ""
     text = str(name).strip().lower()
     parts = [each for each in texts if len(text) > 2 and text in each]
