@@ -105,7 +105,6 @@ class Cohort:
         self._ahead = 1 if seconds >= _CALL else _AHEAD
         self._most = 1 if adds_up else max(1, min(_MOST, int(_CALL / seconds)))
         self._schedule: Schedule[Known] = Schedule(
-            self._home,
             [id(stages[clients[0]]) for clients in self._jobs],
             _WINDOW * self._ahead * self._most * len(pool.members),
         )
@@ -138,7 +137,7 @@ class Cohort:
     def _give_to(self, member: Member) -> bool:
         """Call an actor; return whether there was something to do for it."""
         share = -(-self._schedule.waiting // (2 * len(self._pool.members)))
-        jobs = self._schedule.take(member.home, min(self._most, share))
+        jobs = self._schedule.take(member.home, min(self._most, share), self._home)
         if not jobs:
             return False
         clients = [client for job in jobs for client in self._jobs[job]]

@@ -23,17 +23,14 @@ class Schedule(Generic[Result]):
     one without a used result are given, which bounds the results that wait for it.
     """
 
-    def __init__(
-        self, home: Callable[[int], Optional[Home]], kinds: Sequence[Hashable], window: int
-    ) -> None:
+    def __init__(self, kinds: Sequence[Hashable], window: int) -> None:
         """Begin.
 
         Args:
-          home: Says who had a job's data last.
           kinds: For each job: what it is; jobs that are given together are of one kind.
           window: How many jobs may be under way or wait for an earlier one.
         """
-        self._home, self._kinds, self._window = home, kinds, window
+        self._kinds, self._window = kinds, window
         self._waiting = set(range(len(kinds)))
         self._results: dict[int, Result] = {}
         self._first = 0
@@ -48,13 +45,19 @@ class Schedule(Generic[Result]):
         """How many jobs nobody has."""
         return len(self._waiting)
 
-    def take(self, actor: Home, most: int) -> list[int]:
-        """Return the next jobs of a free actor, in order; none if it has to wait."""
+    def take(self, actor: Home, most: int, home_of: Callable[[int], Optional[Home]]) -> list[int]:
+        """Return the next jobs of a free actor, in order; none if it has to wait.
+
+        Args:
+          actor: The actor, and its node.
+          most: How many jobs it may have.
+          home_of: Says who had a job's data last.
+        """
         end = self._first + self._window
         near = [job for job in range(self._first, end) if job in self._waiting]
         if not near:
             return []
-        ranked = sorted((self._distance(job, actor), job) for job in near)
+        ranked = sorted((_distance(home_of(job), actor), job) for job in near)
         if ranked[0][0] == _ELSEWHERE:  # leave the others what they will need first
             ranked.reverse()
         chosen = [job for _, job in ranked if self._kinds[job] == self._kinds[ranked[0][1]]][:most]
@@ -74,13 +77,13 @@ class Schedule(Generic[Result]):
             self._first += 1
         return ready
 
-    def _distance(self, job: int, actor: Home) -> int:
-        home = self._home(job)
-        if home is None:
-            return _NOWHERE
-        if home.actor == actor.actor:
-            return _HERE
-        return _SAME_NODE if home.node == actor.node else _ELSEWHERE
-
 
 _HERE, _SAME_NODE, _NOWHERE, _ELSEWHERE = range(4)
+
+
+def _distance(home: Optional[Home], actor: Home) -> int:
+    if home is None:
+        return _NOWHERE
+    if home.actor == actor.actor:
+        return _HERE
+    return _SAME_NODE if home.node == actor.node else _ELSEWHERE
