@@ -182,3 +182,46 @@ def test_a_layer_that_a_sequential_lists_twice_is_refused(shape, wrapped):
 
     with pytest.raises(ValueError, match=r"'relu' 2 times in"):
         model_spec.ModelSpec(create, (5,))
+
+
+def nested(last):
+    inner = tf.keras.Sequential([layers.Dense(4), last])
+    return tf.keras.Sequential([layers.Flatten(), inner])
+
+
+def functional(last):
+    inputs = tf.keras.Input((5,))
+    return tf.keras.Model(inputs, last(layers.Dense(3)(inputs)))
+
+
+def applied():
+    return tf.keras.applications.MobileNetV2((32, 32, 3), 0.35, weights=None, classes=4)
+
+
+PROBABILITIES = {
+    "dense": lambda: nested(layers.Dense(3, "softmax")),
+    "layer": lambda: functional(layers.Softmax()),
+    "activation": lambda: functional(layers.Activation("softmax")),
+    "one": lambda: nested(layers.Dense(1, "sigmoid")),
+    "wrapped": lambda: tf.keras.Sequential([functional(layers.Dense(2, "softmax"))]),
+    "application": applied,
+}
+
+
+@pytest.mark.parametrize("create", PROBABILITIES.values(), ids=PROBABILITIES)
+def test_a_model_that_ends_in_probabilities_is_refused(create):
+    shape = (32, 32, 3) if create is applied else (5,)
+    with pytest.raises(ValueError, match="must end in logits.* applies a (softmax|sigmoid)"):
+        model_spec.ModelSpec(create, shape)
+
+
+def test_a_model_may_end_in_probabilities_with_a_loss_of_its_own():
+    def loss(labels, probabilities):
+        return -tf.math.log(tf.gather(probabilities, labels, batch_dims=1))
+
+    model_spec.ModelSpec(PROBABILITIES["dense"], (5,), loss=loss)
+
+
+def test_a_softmax_within_a_model_is_accepted():
+    model_spec.ModelSpec(lambda: nested(layers.Dense(3)), (5,))
+    model_spec.ModelSpec(lambda: functional(lambda x: layers.Dense(2)(tf.nn.softmax(x))), (5,))

@@ -63,3 +63,15 @@ def test_a_function_must_return_a_number():
 
 def wrong(round_num):
     return [round_num, round_num]
+
+
+def test_a_function_must_return_positive_numbers_in_every_round():
+    with pytest.raises(ValueError, match="Received: .*falling.* returns 0 in round 3"):
+        schedules.create(falling).check(4)
+    schedules.create(falling).check(3)
+    with pytest.raises(ValueError, match="which returns nan in round 0"):
+        schedules.create(lambda round_num: np.nan)
+
+
+def falling(round_num):
+    return 3.0 - round_num

@@ -74,8 +74,8 @@ class ModelSpec:
       has_frozen: Whether it has frozen layers.
 
     Raises:
-      ValueError: If the model would be trained otherwise than it is written, as its blocks in a
-        row compute something else (model_checks.py), or if it has nothing to train.
+      ValueError: If the model would be trained otherwise than it is written (model_checks.py): its
+        blocks in a row compute something else, or it ends in a softmax; or if nothing is trained.
     """
 
     create_keras: Callable[[], KerasModel]
@@ -105,6 +105,7 @@ class ModelSpec:
             are_given = starting_values.are_given(graph)
             is_chain = model_checks.is_chain(keras_model)
             model_checks.check_listed_once(keras_model)
+            model_checks.check_logits(keras_model, self.loss)
             if is_chain:
                 model = create(keras_model)
                 vars(self)["_variables"] = _described(model)

@@ -78,6 +78,41 @@ def check_trainable(keras_model: KerasModel, model: Model) -> None:
         )
 
 
+def check_logits(keras_model: KerasModel, loss: object) -> None:
+    """Raise a ValueError if a model ends in probabilities where the loss takes logits.
+
+    Such a model trains, but slowly: its probabilities go through a second softmax.
+    """
+    if callable(loss):
+        return  # the user's own, which knows what it is given
+    keras = tf.keras
+    last = _last_layer(keras_model)
+    activation = getattr(last, "activation", None)
+    of_layers = {keras.layers.Softmax: "softmax"}
+    of_functions = {keras.activations.softmax: "softmax", keras.activations.sigmoid: "sigmoid"}
+    found = of_layers.get(type(last)) or (callable(activation) and of_functions.get(activation))
+    if found:
+        raise ValueError(
+            "a model must end in logits, as its loss applies the softmax or sigmoid; leave out the "
+            "last activation (keras.applications: classifier_activation=None), or give a loss of "
+            f"your own. Received: model={keras_model.name!r}, whose last layer {last.name!r} "
+            f"applies a {found}"
+        )
+
+
+def _last_layer(layer: Layer) -> Layer:
+    """Return the layer that computes a model's output, as far as nested models show it."""
+    while isinstance(layer, tf.keras.Model):
+        if layer_graph.is_functional(layer) and not isinstance(layer, tf.keras.Sequential):
+            found = layer.output_names and layer.get_layer(layer.output_names[0])
+        else:
+            found = layer.layers and layer.layers[-1]
+        if not found:
+            break
+        layer = found
+    return layer
+
+
 def check_chain(keras_model: KerasModel, x: Tensor, create: Callable[[KerasModel], Model]) -> Model:
     """Return the model as blocks; raise a ValueError unless these in a row compute the same.
 

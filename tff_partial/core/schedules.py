@@ -51,6 +51,9 @@ class Schedule:
         if any(later <= earlier for earlier, later in zip(rounds, rounds[1:])):
             raise ValueError(f"a schedule's rounds must be ascending. Received: {self}")
 
+    def check(self, rounds: int) -> None:
+        """Raise a ValueError unless the values of the first rounds are positive numbers."""
+
     def __call__(self, round_num: Union[Tensor, float], step: float = 1.0) -> Tensor:
         """Return the value in a round, a float32 scalar."""
         start, value = tf.constant(0.0), tf.constant(self.initial, tf.float32)
@@ -75,8 +78,20 @@ class FunctionSchedule(Schedule):
     function: Callable[[Tensor], Union[Tensor, float]] = lambda round_num: 1.0
 
     def __post_init__(self) -> None:
-        with tf.Graph().as_default():
-            self(tf.constant(0.0))  # checks what it returns
+        self.check(1)
+
+    def check(self, rounds: int) -> None:
+        """Raise a ValueError unless the values of the first rounds are positive numbers."""
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            numbers = tf.range(rounds, dtype=tf.float32)
+            values = session.run(tf.map_fn(self, numbers))
+        for round_num, value in enumerate(values):
+            if not SMALLEST <= value <= checks.LARGEST:
+                name = own_code.short_name(self.function)
+                raise ValueError(
+                    "a schedule must have positive float32 values. "
+                    f"Received: {name}, which returns {value:g} in round {round_num}"
+                )
 
     def __call__(self, round_num: Union[Tensor, float], step: float = 1.0) -> Tensor:
         """Return the value in a round, a float32 scalar."""

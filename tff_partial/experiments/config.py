@@ -155,7 +155,7 @@ def _changed(
     changes |= _tier_changes(algorithm, base, changes)
     settings = dataclasses.replace(base, **changes)
     _check_optimizer_flags(settings, given)
-    schedules.create(settings.learning_rate)
+    schedules.create(settings.learning_rate).check(settings.rounds)
     return settings
 
 
