@@ -41,6 +41,7 @@ from typing import Callable, Optional
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import checks
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import Array, LearningProcess, Record, Tensor
 from tff_partial.processes import distillation, submodel
@@ -112,14 +113,16 @@ class Params(submodel.HeteroParams):
         return dataclasses.replace(trained, bytes_down=whole.bytes_down, record=looks)
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
     distill = distillation.create(
         params.server_examples, params.distill, params.distill_steps, params.distill_learning_rate
     )
     outputs_only = params.mask == "outputs"
     rule = _rule(model, params)
-    return submodel.build(model, params, rule, distill=distill, outputs_only=outputs_only)
+    return submodel.build(
+        model, params, rule, distill=distill, outputs_only=outputs_only, aggregator=aggregator
+    )
 
 
 def _rule(model: ModelSpec, params: Params) -> selection.CreateRule:

@@ -26,7 +26,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
-from tff_partial.core.aggregation import ContributorMean
+from tff_partial.core.aggregators import AggregatorLike, as_aggregator
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
@@ -64,15 +64,16 @@ class Params:
 
 
 class NormalizedMean:
-    """Builds the aggregation: the mean of d_i, times tau; a weighted TFF aggregation factory."""
+    """Makes of a mean that of d_i, times tau; a weighted TFF aggregation factory."""
 
-    def __init__(self) -> None:
+    def __init__(self, mean: tff.aggregators.WeightedAggregationFactory) -> None:
         # A virtual subclass, because TFF is imported late (core/lazy.py).
         tff.aggregators.WeightedAggregationFactory.register(NormalizedMean)
+        self._mean = mean
 
     def create(self, value_type: TffType, weight_type: TffType) -> tff.templates.AggregationProcess:
         """Return the process for what `_normalized` returns; its result is an update."""
-        mean = ContributorMean().create(value_type, weight_type)
+        mean = self._mean.create(value_type, weight_type)
 
         @tff.tensorflow.computation
         def rescale(average: Structure) -> Weights:
@@ -89,9 +90,10 @@ class NormalizedMean:
         return tff.templates.AggregationProcess(mean.initialize, next_fn)
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
-    local = params.local
+    local, combined = params.local, as_aggregator(aggregator)
+    combined.check(("mean", "secure"), "clients send their number of steps beside their update")
 
     def create_client_fns(tiers: Sequence[int]) -> list[client_work.ClientFn]:
         built = model.instantiate(local.precision, initial=False)
@@ -106,7 +108,12 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
         return [run]
 
     return learning.compose(
-        model, create_client_fns, 1, server=params.server, aggregator=NormalizedMean()
+        model,
+        create_client_fns,
+        1,
+        server=params.server,
+        aggregator=combined,
+        wrap=NormalizedMean,
     )
 
 

@@ -28,6 +28,7 @@ from typing import ClassVar, Optional
 import numpy as np
 
 from tff_partial.core import checks, local_optimizers
+from tff_partial.core.aggregators import AggregatorLike, as_aggregator
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array, ServerState, Structure
@@ -160,8 +161,16 @@ class AveragingProcess(stateful.StatefulProcess):
         return OrderedDict(initial, correction=value["correction"])
 
 
-def build(model: ModelSpec, params: AveragingParams, rules: Rules) -> AveragingProcess:
-    """Return the process."""
+def build(
+    model: ModelSpec, params: AveragingParams, rules: Rules, aggregator: AggregatorLike = None
+) -> AveragingProcess:
+    """Return the process; the aggregator must be the mean.
+
+    Raises:
+      ValueError: If it is another.
+    """
+    reason = "clients send parts of their models, not updates, and their losses"
+    as_aggregator(aggregator).check_is_mean(reason)
     if params.measure_steps:
         rules = rules.by_step()
     setting = Setting(model, params.local, params.weighting, rules, params.measure_steps)
