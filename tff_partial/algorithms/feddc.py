@@ -34,7 +34,7 @@ from __future__ import annotations
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
-from tff_partial.processes import drift_correction, stateful
+from tff_partial.processes import drift_correction, stateful, uploads
 
 Params = drift_correction.DriftParams
 
@@ -55,5 +55,6 @@ ALGORITHM = Algorithm(
     build=build,
     cost=drift_correction.cost,
     needs=("population",),
+    refused=uploads.REFUSED,
     defaults=Defaults(demo={"alpha": 0.1}),
 )

@@ -81,4 +81,5 @@ ALGORITHM = Algorithm(
     needs=("tiers", "server_examples"),
     rule=lambda model, params: selection.ordered,
     tiers_are_rates=True,
+    refused=distillation.REFUSED,
 )

@@ -41,7 +41,7 @@ from typing import Callable, Optional
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import checks
-from tff_partial.core.aggregators import AggregatorLike
+from tff_partial.core.aggregators import AggregatorLike, as_aggregator
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import Array, LearningProcess, Record, Tensor
 from tff_partial.processes import distillation, submodel
@@ -53,6 +53,7 @@ MASKS = ("both", "outputs")
 INFERENCE_DATA = ("local", "generated")
 _BATCH = 100  # examples at a time in the inference pass
 _GENERATED = 256  # pseudo examples of a client, where their number is not given
+REFUSED = {"dp": "which neurons clients choose tells what data they have"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +119,7 @@ def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -
     distill = distillation.create(
         params.server_examples, params.distill, params.distill_steps, params.distill_learning_rate
     )
+    as_aggregator(aggregator).check(REFUSED)
     outputs_only = params.mask == "outputs"
     rule = _rule(model, params)
     return submodel.build(
@@ -166,5 +168,6 @@ ALGORITHM = Algorithm(
     needs=("tiers", "server_examples"),
     rule=_rule,
     tiers_are_rates=True,
+    refused=REFUSED,
     defaults=Defaults(clip_norm=1.0, normalization="static"),
 )

@@ -35,7 +35,7 @@ from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Structure
 from tff_partial.core.vectors import Vector
-from tff_partial.processes import stateful
+from tff_partial.processes import stateful, uploads
 from tff_partial.processes.stateful_rules import DRIFT_NEEDS_SUM, Client, Server, Update
 
 
@@ -92,5 +92,6 @@ ALGORITHM = Algorithm(
     build=build,
     cost=whole_model_cost,
     needs=("population",),
+    refused=uploads.REFUSED,
     defaults=Defaults(demo={"alpha": 0.1}),
 )

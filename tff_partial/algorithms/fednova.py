@@ -43,6 +43,8 @@ from tff_partial.core.types import (
 )
 from tff_partial.processes import client_work, learning
 
+REFUSED = dict.fromkeys(("robust", "dp"), "clients send their number of steps beside their update")
+
 
 @dataclasses.dataclass(frozen=True)
 class Params:
@@ -93,7 +95,7 @@ class NormalizedMean:
 def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
     local, combined = params.local, as_aggregator(aggregator)
-    combined.check(("mean", "secure"), "clients send their number of steps beside their update")
+    combined.check(REFUSED)
 
     def create_client_fns(tiers: Sequence[int]) -> list[client_work.ClientFn]:
         built = model.instantiate(local.precision, initial=False)
@@ -133,4 +135,5 @@ ALGORITHM = Algorithm(
     params=Params,
     build=build,
     cost=whole_model_cost,
+    refused=REFUSED,
 )

@@ -31,7 +31,7 @@ import dataclasses
 from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
 from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
-from tff_partial.processes import stale_updates, stateful
+from tff_partial.processes import stale_updates, stateful, uploads
 from tff_partial.processes.stateful_rules import Client, Update
 
 
@@ -81,4 +81,5 @@ ALGORITHM = Algorithm(
     cost=whole_model_cost,
     needs=("population",),
     next_cohort_trains=True,
+    refused=uploads.REFUSED,
 )

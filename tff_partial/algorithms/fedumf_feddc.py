@@ -25,7 +25,7 @@ from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Structure
 from tff_partial.core.vectors import Vector, choose
-from tff_partial.processes import drift_correction, stale_updates, stateful
+from tff_partial.processes import drift_correction, stale_updates, stateful, uploads
 from tff_partial.processes.stateful_rules import Client, Update
 
 
@@ -83,5 +83,6 @@ ALGORITHM = Algorithm(
     cost=drift_correction.cost,
     needs=("population",),
     next_cohort_trains=True,
+    refused=uploads.REFUSED,
     defaults=Defaults(demo={"alpha": 0.1}),
 )

@@ -80,5 +80,6 @@ ALGORITHM = Algorithm(
     build=build,
     cost=cost,
     needs=("population", "active"),
+    refused=averaging.REFUSED,
     defaults=Defaults(local_steps=10),
 )

@@ -48,5 +48,6 @@ ALGORITHM = Algorithm(
     build=build,
     cost=whole_model_cost,  # clients that become active get the average anyway
     needs=("population", "active"),
+    refused=averaging.REFUSED,
     defaults=Defaults(local_steps=10),
 )

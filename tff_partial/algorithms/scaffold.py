@@ -35,7 +35,7 @@ from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.vectors import Vector
-from tff_partial.processes import stateful
+from tff_partial.processes import stateful, uploads
 from tff_partial.processes.stateful_rules import VARIATES_NEED_SGD, Client, Server, Update
 from tff_partial.tiers import Tier
 
@@ -94,4 +94,5 @@ ALGORITHM = Algorithm(
     build=build,
     cost=cost,
     needs=("population",),
+    refused=uploads.REFUSED,
 )

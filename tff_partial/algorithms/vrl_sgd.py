@@ -58,5 +58,6 @@ ALGORITHM = Algorithm(
     build=build,
     cost=whole_model_cost,
     needs=("population", "active"),
+    refused=averaging.REFUSED,
     defaults=Defaults(local_steps=10),
 )

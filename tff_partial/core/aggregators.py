@@ -17,7 +17,7 @@ import contextlib
 import dataclasses
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Callable, ClassVar, Optional, Union
 
 from typing_extensions import TypeAlias
@@ -64,19 +64,12 @@ class Aggregator:
     def check_tiers(self, tiers: int) -> None:
         """Raise a ValueError if it cannot be of so many tiers."""
 
-    def check(self, supported: Sequence[str], reason: str) -> None:
-        """Raise a ValueError unless it is one that an algorithm can be combined with."""
-        if self.NAME in NAMES and self.NAME not in supported:
+    def check(self, refused: Mapping[str, str]) -> None:
+        """Raise a ValueError if its name is among those refused, with the reason."""
+        if self.NAME in refused:
             raise ValueError(
-                f"aggregation must be {' or '.join(supported)} here: {reason}. "
+                f"aggregation must not be {self.NAME} here: {refused[self.NAME]}. "
                 f"Received: aggregation={self.NAME!r}"
-            )
-
-    def check_is_mean(self, reason: str) -> None:
-        """Raise a ValueError unless it is the mean, where an algorithm makes no other."""
-        if self.NAME != "mean":
-            raise ValueError(
-                f"aggregation must be mean here: {reason}. Received: aggregation={self.NAME!r}"
             )
 
 

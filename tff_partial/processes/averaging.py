@@ -36,6 +36,11 @@ from tff_partial.processes import averaging_round, stateful
 from tff_partial.processes.averaging_computations import Rules, Setting
 
 DESIGNS = (1, 2)
+REFUSED = dict.fromkeys(
+    ("robust", "secure", "dp", "given"),
+    "clients send parts of their models, not updates, and the smallest of their losses",
+)
+"""Aggregations of local models that are refused, and why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,8 +174,7 @@ def build(
     Raises:
       ValueError: If it is another.
     """
-    reason = "clients send parts of their models, not updates, and their losses"
-    as_aggregator(aggregator).check_is_mean(reason)
+    as_aggregator(aggregator).check(REFUSED)
     if params.measure_steps:
         rules = rules.by_step()
     setting = Setting(model, params.local, params.weighting, rules, params.measure_steps)

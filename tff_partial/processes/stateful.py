@@ -146,7 +146,7 @@ def build(
     rules = finalizers.with_optimizer(rules, server)
     initial_client_state = _build_initial(model, rules.client_state)
     combined = as_aggregator(aggregator)
-    combined.check(uploads.SUPPORTED, uploads.NOT_PRIVATE)
+    combined.check(uploads.REFUSED)
     value_type = initial_client_state.type_signature.result
     client_type = OrderedDict(client_id=np.int64, selected=np.bool_, value=value_type)
     client_update = build_client_update(model, local, rules, weighting)

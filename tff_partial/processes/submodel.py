@@ -134,7 +134,7 @@ def build(
     combined = as_aggregator(aggregator)
     combined.check_weighting(params.weighting)
     if distill is not None:
-        combined.check(("mean", "secure"), "clients send logits beside their update")
+        combined.check(distillation.REFUSED)
         params.server.check_sum("where the server distils: its Adam makes the step")
     channels = groups.analyse(model)
     create_client_fn = clients.masked if outputs_only else clients.narrow

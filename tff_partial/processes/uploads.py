@@ -17,11 +17,11 @@ from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Computation, Federated, Structure, Tensor, TffType
 
-SUPPORTED = ("mean", "robust", "secure")
-NOT_PRIVATE = (
-    "clients keep something between rounds, so that what they send tells of other rounds than the "
-    "one that is accounted for"
-)
+REFUSED = {
+    "dp": "clients keep something between rounds, so that what they send tells of rounds that are "
+    "accounted for as if they had not taken part"
+}
+"""Aggregations of clients with state that are refused, and why."""
 
 
 class Aggregated(NamedTuple):
