@@ -38,9 +38,11 @@ class FloatsOnly:
             values, weights = floats(value, weight)
             is_finite = all_finite([*values, *weights])
             kept = [tf.where(is_finite, v, tf.zeros_like(v)) for v in values]
-            if self._drops:
-                weights = [tf.where(is_finite, w, tf.zeros_like(w)) for w in weights]
-            weights = [tf.where(w > 0, w, tf.zeros_like(w)) for w in weights]
+            counts = is_finite if self._drops else True
+            valid = [tf.math.is_finite(w) & (w > 0) & counts for w in weights]
+            weights = [
+                tf.where(is_valid, w, tf.zeros_like(w)) for is_valid, w in zip(valid, weights)
+            ]
             return kept, weights if len(weights) > 1 else weights[0]
 
         inner = self._inner.create(*select.type_signature.result)
