@@ -22,6 +22,7 @@ from tff_partial.recipes.plan import Plan, PlannedRow, Settings, run_of
 from tff_partial.recipes.sweep_text import Swept
 from tff_partial.results import checks as results_checks
 from tff_partial.results import text_files
+from tff_partial.results.folder import MAY_CHANGE
 from tff_partial.results.schema import SWEEP_FILE, Metric, RecipeResults, RecipeRow
 
 METRICS = {
@@ -193,8 +194,8 @@ def _merged(folder: pathlib.Path, results: RecipeResults) -> RecipeResults:
         return results
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} must be that of a sweep. Received: {error}") from None
-    # Runs may be extended.
-    before, now = ({**each.given, "rounds": None} for each in (previous, results))
+    # Runs may be extended, and tested otherwise from there on.
+    before, now = ({**each.given, **dict.fromkeys(MAY_CHANGE)} for each in (previous, results))
     if before != json.loads(json.dumps(now)):
         raise ValueError(
             "output_dir must be new or hold a sweep with the same other settings. "
