@@ -142,12 +142,12 @@ def compose(
     finalizer: Optional[FinalizerProcess] = None,
     is_kept: bool = True,
     held: Optional[Held] = None,
-    wrap: Optional[Callable[[Factory], Factory]] = None,
+    wrap: Optional[Callable[[Factory, bool], Factory]] = None,
 ) -> LearningProcess:
     """Return the process from what clients of each tier do, as `client_work.build` takes it.
 
     The aggregator may have to know what clients of each tier have `held`; `wrap` makes another
-    aggregation of the one that it gives. A `finalizer` is what the server does with the mean in
+    aggregation of one that says who trained, and says so or not. A `finalizer` is what the server does with the mean in
     place of adding it. With several tiers, `next` is traced tier by tier where the runtime can do
     that (`tiered`). What clients do may be kept (`tracing`) if `is_kept`: it must be determined by
     the settings of the run then.
@@ -165,11 +165,13 @@ def compose(
     first = work(only=0)
     result = first.next.type_signature.result.result.member
     aggregator.check_tiers(num_tiers)
-    says_who = finalizer is None and wrap is None and server.name != "sgd"
-    factory = aggregator.mean(says_who, held)
+    says_who = finalizer is None and server.name != "sgd"
+    factory = aggregator.mean(says_who or wrap is not None, held)
+    if wrap is not None:
+        factory = wrap(factory, says_who)
     initial_weights = build_initial_weights(model)
     broadcast = tff.learning.templates.build_broadcast_process(model.weights_type)
-    mean = (wrap(factory) if wrap else factory).create(result.update, result.update_weight)
+    mean = factory.create(result.update, result.update_weight)
     finish = finalizer or finalizers.build(
         model, server, mean.next.type_signature.result.result.member
     )
