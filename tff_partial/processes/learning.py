@@ -147,10 +147,10 @@ def compose(
     """Return the process from what clients of each tier do, as `client_work.build` takes it.
 
     The aggregator may have to know what clients of each tier have `held`; `wrap` makes another
-    aggregation of one that says who trained, and says so or not. A `finalizer` is what the server does with the mean in
-    place of adding it. With several tiers, `next` is traced tier by tier where the runtime can do
-    that (`tiered`). What clients do may be kept (`tracing`) if `is_kept`: it must be determined by
-    the settings of the run then.
+    aggregation of one that says who trained, and says so or not. A `finalizer` is what the server
+    does with the mean in place of adding it. With several tiers, `next` is traced tier by tier
+    where the runtime can do that (`tiered`). What clients do may be kept (`tracing`) if `is_kept`:
+    it must be determined by the settings of the run then.
     """
     store = tracing.installed_for(model) if is_kept else None
     work = functools.partial(
