@@ -83,7 +83,9 @@ def build(name, local=None, batch_norm=True, **params):
     return tiny.build(name, local, tiny.spec(batch_norm), **params)
 
 
-shared_process = functools.cache(build)  # for tests that do not ask whether a second build is the same
+shared_process = functools.cache(
+    build
+)  # for tests that do not ask whether a second build is the same
 
 
 def test_every_algorithm_is_in_the_battery():
@@ -194,8 +196,7 @@ def graphs_of(message):
 @pytest.mark.parametrize("name", registry.ALGORITHMS)
 def test_iterations_of_loops_do_not_overlap(name):
     # With oneDNN, iterations that overlap in one kernel corrupt the memory.
-    process = tiny.build(name, LocalTraining(steps=2, batch_size=4))
-    message = tff.framework.serialize_computation(process.next)
+    message = tff.framework.serialize_computation(shared_process(name).next)
     loops = [
         node
         for graph in graphs_of(message)
