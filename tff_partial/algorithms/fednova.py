@@ -26,7 +26,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
-from tff_partial.core.aggregation import ContributorMean
+from tff_partial.core.aggregation import MEAN, TRAINED, ContributorMean
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
@@ -64,21 +64,29 @@ class Params:
 
 
 class NormalizedMean:
-    """Builds the aggregation: the mean of d_i, times tau; a weighted TFF aggregation factory."""
+    """Builds the aggregation: the mean of d_i, times tau; a weighted TFF aggregation factory.
 
-    def __init__(self) -> None:
+    Args:
+      says_who: As in `ContributorMean`.
+    """
+
+    def __init__(self, says_who: bool = False) -> None:
+        self._says_who = says_who
         # A virtual subclass, because TFF is imported late (core/lazy.py).
         tff.aggregators.WeightedAggregationFactory.register(NormalizedMean)
 
     def create(self, value_type: TffType, weight_type: TffType) -> tff.templates.AggregationProcess:
         """Return the process for what `_normalized` returns; its result is an update."""
-        mean = ContributorMean().create(value_type, weight_type)
+        mean = ContributorMean(says_who=True).create(value_type, weight_type)
 
         @tff.tensorflow.computation
-        def rescale(average: Structure) -> Weights:
-            delta, tau = average["delta"], average["steps"]
+        def rescale(result: Structure) -> Structure:
+            delta, tau = result[MEAN]["delta"], result[MEAN]["steps"]
             moved = [tau * d for d in delta.trainable]
-            return tff.learning.models.ModelWeights(moved, delta.non_trainable)
+            update = tff.learning.models.ModelWeights(moved, delta.non_trainable)
+            if not self._says_who:
+                return update
+            return OrderedDict({MEAN: update, TRAINED: result[TRAINED]["delta"]})
 
         @tff.federated_computation(*mean.next.type_signature.parameter)
         def next_fn(state: Federated, value: Federated, weight: Federated) -> Federated:
@@ -105,9 +113,8 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
 
         return [run]
 
-    return learning.compose(
-        model, create_client_fns, 1, server=params.server, aggregator=NormalizedMean()
-    )
+    mean = NormalizedMean(says_who=params.server.name != "sgd")
+    return learning.compose(model, create_client_fns, 1, server=params.server, aggregator=mean)
 
 
 def _normalized(update: Weights, weights: Weights, steps: Tensor, weight: Tensor) -> Structure:
