@@ -12,7 +12,6 @@ from tests.algorithms.averaging_rounds import LAYERS, SHAPES, owners
 from tff_partial.core import model as model_spec
 from tff_partial.processes import parameter_subsets
 
-
 LARGE = ("vgg11", "wide_resnet28_10", "wide_resnet16_8", "resnet18", "resnet18_imagenet")
 
 
