@@ -60,8 +60,7 @@ def _gradients(model, x):
 )
 def test_trainable_parameters(name, shape, num_classes, width, expected):
     """`expected` maps a number of leading blocks removed to the parameters of the others."""
-    with tf.Graph().as_default():  # shapes without values
-        model = models.create(name, shape, num_classes, width)
+    model = models.create(name, shape, num_classes, width)
     assert {removed: _count(model.layers[removed:]) for removed in expected} == expected
 
 
