@@ -5,31 +5,30 @@
 Images of 32x32, 4 classes; two clients of four random images, one round of two local steps of two
 images and another one. With tiers the first client is strong and the second weak: it trains what
 is left at a fifth of the memory, or a fifth of the channels. `frozen` is a new head on a
-MobileNetV2 with `trainable = False`. Every pair runs in a process of its own:
+MobileNetV2 with `trainable = False`. Every model has a process of its own. Processor seconds, which
+another program's load does not change:
 
-spec:   processor seconds to make the `ModelSpec`, imports included: the model is cut into blocks,
-        and they are compared with it
-first:  of the first round and of building the process, most of which is tracing
-later:  of the second round
+spec:   to make the `ModelSpec`: the model is cut into blocks, and they are compared with it
+first:  to build the process and run the first round; most of it is tracing
+later:  to run the second round
 loss:   the mean training loss of the second round
 blocks: of the model, and how many of them the weak client leaves out
-memory: the peak of the process, in GB
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import math
+import subprocess
 import sys
 import time
 from typing import Any
 
-from benchmarks.measure import end_child, in_child, memory_mb
-
 MODELS = ("MobileNetV2", "EfficientNetB0", "ResNet50", "frozen")
 ALGORITHMS = ("fedavg", "embracing", "fedpmt", "partial_averaging")
 SHAPE, CLASSES, CLIENTS, EXAMPLES = (32, 32, 3), 4, 2, 4
-COLUMNS = ("spec", "first", "later", "loss", "blocks", "left out", "memory")
+COLUMNS = ("spec", "first", "later", "loss", "blocks", "left out")
 
 
 def create(name: str) -> Any:
@@ -62,8 +61,22 @@ def build(name: str, spec: Any) -> tuple[Any, Any, str]:
     return algorithm.build(spec, params), [0, 1] if has_tiers else None, str(cut)
 
 
-def measure(name: str, algorithm: str) -> dict[str, Any]:
-    """Return the figures of a model and an algorithm, in this process.
+@functools.cache
+def create_spec(name: str) -> tuple[Any, float, int]:
+    """Return the `ModelSpec`, how long it took and the number of blocks."""
+    import tensorflow as tf
+
+    import tff_partial as fl
+
+    started = time.process_time()
+    spec = fl.ModelSpec(lambda: create(name), SHAPE)
+    seconds = time.process_time() - started
+    with tf.Graph().as_default():
+        return spec, seconds, len(spec.instantiate(initial=False).blocks)
+
+
+def measure(name: str, algorithm: str) -> dict[str, str]:
+    """Return the figures of a model and an algorithm.
 
     Raises:
       ValueError: If a weight or the loss is not finite after training, or nothing has moved.
@@ -73,10 +86,9 @@ def measure(name: str, algorithm: str) -> dict[str, Any]:
 
     import tff_partial as fl
 
-    spec = fl.ModelSpec(lambda: create(name), SHAPE)
-    seconds = {"spec": time.process_time()}
-    rng = np.random.default_rng(0)
-    images = rng.normal(size=(CLIENTS, EXAMPLES, *SHAPE)).astype(np.float32)
+    spec, seconds_of_spec, blocks = create_spec(name)
+    seconds = {"spec": seconds_of_spec}
+    images = np.random.default_rng(0).normal(size=(CLIENTS, EXAMPLES, *SHAPE)).astype(np.float32)
     started = time.process_time()
     process, tier_of, left_out = build(algorithm, spec)
     rounds = fl.simulate(process, [(x, np.arange(EXAMPLES)) for x in images], 2, tiers=tier_of)
@@ -95,9 +107,8 @@ def measure(name: str, algorithm: str) -> dict[str, Any]:
     return {
         **{kind: f"{value:.1f}" for kind, value in seconds.items()},
         "loss": f"{loss:.3f}",
-        "blocks": str(len(spec.instantiate(initial=False).blocks)),
+        "blocks": str(blocks),
         "left out": left_out,
-        "memory": f"{memory_mb('VmHWM') / 1024:.1f}",
     }
 
 
@@ -105,17 +116,17 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", default=",".join(MODELS), help="What is trained.")
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS), help="How.")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
     flags = parser.parse_args(argv)
-    if flags.child:
-        end_child(flags.child, measure(flags.models, flags.algorithms))
-    print("".join([f"{'model':16}{'algorithm':20}", *(f"{name:>9}" for name in COLUMNS)]))
-    for name in flags.models.split(","):
+    names = flags.models.split(",")
+    for name in names if len(names) > 1 else ():
+        command = [sys.executable, "-m", "benchmarks.applications", f"--models={name}"]
+        subprocess.run([*command, f"--algorithms={flags.algorithms}"], check=True)
+    if len(names) == 1:
+        print("".join([f"{'':16}{'':20}", *(f"{column:>9}" for column in COLUMNS)]))
         for algorithm in flags.algorithms.split(","):
-            pair = f"--models={name}", f"--algorithms={algorithm}"
-            figures: dict[str, Any] = in_child("benchmarks.applications", *pair)
+            figures = measure(names[0], algorithm)
             cells = "".join(f"{figures[column]:>9}" for column in COLUMNS)
-            print(f"{name:16}{algorithm:20}{cells}", flush=True)
+            print(f"{names[0]:16}{algorithm:20}{cells}", flush=True)
     return 0
 
 
