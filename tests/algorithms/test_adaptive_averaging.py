@@ -35,23 +35,18 @@ def test_equals_numpy(in_steps):
     )
     assert lengths[0] == TAU > min(lengths) + 1
     for t in range(ROUNDS):
-        found = running.process.next(running.state, *inputs(running)).metrics["finalizer"]
-        assert int(found["interval"]) == lengths[t]
+        assert int(running.state.finalizer[1]) == lengths[t] - 1
         running.next()
         assert_round(running, wanted[sum(lengths[: t + 1]) - 1])
-
-
-def inputs(running):
-    """What `next` takes beside the state."""
-    ids = range(len(running.records))
-    values = [running._kept.get(i, running.process.initial_client_state()) for i in ids]
-    return running.process.client_states(ids, [True] * len(ids), values), running.records
 
 
 def test_a_round_in_which_nobody_trained_leaves_the_interval():
     x, y = tiny.client_data((5,))[0]
     process = tiny.build("adaptive_averaging", local(steps=TAU), population=1)
     running = tiny.Rounds(process, [(x[:0], y[:0])])
+    states = process.client_states([0], [True], [process.initial_client_state()])
+    metrics = process.next(running.state, states, running.records).metrics
+    assert int(metrics["finalizer"]["interval"]) == TAU
     running.next()
     first_loss, segment = running.state.finalizer
     assert (float(first_loss), int(segment)) == (0.0, TAU - 1)

@@ -1,7 +1,8 @@
 """Local SGD whose clients keep their own models, in NumPy, written from the paper alone.
 
 The paper is "Partial Model Averaging in Federated Learning", for VRL-SGD Liang et al. 2019, for
-AdaComm Wang and Joshi 2019, for post-local SGD Lin et al. 2020. The tests hold the TFF processes against this file, so it shares no code with the package.
+AdaComm Wang and Joshi 2019, for post-local SGD Lin et al. 2020. The tests hold the TFF processes
+against this file, so it shares no code with the package.
 
 Inside, a model is one float64 vector; row s of x, v and delta belongs to the s-th active client,
 and p has the weights of the active clients in the mean.
@@ -84,8 +85,8 @@ def run(
       clients: (x, y) of each client.
       iterations: a dict for each iteration: `learning_rate`, and `batches`, by client the indices
         of its examples.
-      averaging: a `Partial`, `Periodic`, `Lengths` or `VrlSgd`. It counts the iterations from 0, through the
-        changes of the active clients.
+      averaging: a `Partial`, `Periodic`, `Lengths` or `VrlSgd`. It counts the iterations from 0,
+        through the changes of the active clients.
       active: active[r] lists the active clients of period r; if None, all are, in one period.
       every: the iterations of a period.
       design: how new active clients start. 1: from the mean of the old ones; 2: the s-th from the
@@ -160,7 +161,7 @@ def adacomm_lengths(weights, clients, rounds, tau, **local):
     rounds: the iterations of each round, tau of them, of which it makes the first ones.
     """
     lengths, results, losses = [tau], [], []
-    for r in range(len(rounds)):
+    for _ in rounds:
         cut = [it for length, its in zip(lengths, rounds) for it in its[:length]]
         results = run(weights, clients, cut, Lengths(lengths), **local)
         losses.append(np.mean([result["loss"] for result in results[-lengths[-1] :]]))

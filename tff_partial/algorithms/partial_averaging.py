@@ -21,13 +21,13 @@ g(x_i) + mu * (x_i - z), where subset j of z is u_j of its last average.
 Differences from the paper: subsets are numbered from 0. FedProx pulls to the server's model, which
 no client has here; the paper does not say what takes its place. z does: in FedProx, too, it is what
 was averaged last. It is the same for all clients, so that it holds them together, and costs no
-bytes. Clients that become active take z over as they take over the model. Momentum and batch-norm statistics stay
-local, as the paper averages parameters only; for the model that is evaluated the statistics are
-averaged. The paper does not say what becomes of momentum when other clients become active: here a
-client takes over that of its predecessor (with `reset_momentum` it starts from 0), so that
-intervals and designs are compared at the same effective rate. Bytes are the paper's, without this
-momentum. Batches are shuffled anew every round. Momentum has Keras's form, as in the paper's
-TensorFlow: it holds eta * v.
+bytes. Clients that become active take z over as they take over the model. Momentum and batch-norm
+statistics stay local, as the paper averages parameters only; for the model that is evaluated the
+statistics are averaged. The paper does not say what becomes of momentum when other clients become
+active: here a client takes over that of its predecessor (with `reset_momentum` it starts from 0),
+so that intervals and designs are compared at the same effective rate. Bytes are the paper's,
+without this momentum. Batches are shuffled anew every round. Momentum has Keras's form, as in the
+paper's TensorFlow: it holds eta * v.
 """
 
 from __future__ import annotations

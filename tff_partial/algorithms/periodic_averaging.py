@@ -8,11 +8,11 @@ and benefits, 2022:
         if k mod tau = 0:
             every client i:  x_i <- mean over the clients of x_i
 
-The same loop as `partial_averaging` with another schedule; tau is `--local_steps`. With
-`mu` > 0 clients follow FedProx's gradient, g(x_i) + mu * (x_i - the last average). Momentum and
-batch-norm statistics stay on the clients, unlike in `fedavg`. Clients that become active take over
-the average and the momentum of the client before them (with `reset_momentum` only the average);
-bytes are the paper's, without this momentum.
+The same loop as `partial_averaging` with another schedule; tau is `--local_steps`. With `mu` > 0
+clients follow FedProx's gradient, g(x_i) + mu * (x_i - the last average). Momentum and batch-norm
+statistics stay on the clients, unlike in `fedavg`. Clients that become active take over the average
+and the momentum of the client before them (with `reset_momentum` only the average); bytes are the
+paper's, without this momentum.
 """
 
 from __future__ import annotations

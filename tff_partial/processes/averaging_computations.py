@@ -28,6 +28,7 @@ from tff_partial.processes.averaging_rules import NOTHING, Rules
 from tff_partial.processes.client_work import client_weight
 from tff_partial.processes.parameter_subsets import Layout, flatten_floats, split_floats
 
+
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """What the computations are built for.

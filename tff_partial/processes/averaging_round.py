@@ -45,9 +45,7 @@ class Computations:
         if intervals:
             kept = initial.type_signature.result, np.int32
             self.segment = compute(intervals.segment, *kept)
-            self.next_interval = compute(
-                intervals.next, *kept, self.metrics.type_signature.result
-            )
+            self.next_interval = compute(intervals.next, *kept, self.metrics.type_signature.result)
             lengths = [stop - first for first, stop, _ in rules.segments]
             self.steps = compute(lambda segment: tf.gather(lengths, segment), np.int32)
 
@@ -109,9 +107,7 @@ def run(
         metrics["discrepancies"] = executor.zip(discrepancies)
     finalizer = state.finalizer
     if intervals:
-        finalizer = executor.call(
-            steps.next_interval, finalizer, round_num, metrics["client_work"]
-        )
+        finalizer = executor.call(steps.next_interval, finalizer, round_num, metrics["client_work"])
         interval = executor.call(steps.steps, places[0])
         metrics["finalizer"] = executor.zip(OrderedDict(interval=interval))
     new_state = tff.learning.templates.LearningAlgorithmState(
