@@ -26,7 +26,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
-from tff_partial.core.aggregation import MEAN, TRAINED, ContributorMean
+from tff_partial.core.aggregation import MEAN, TRAINED
+from tff_partial.core.aggregators import AggregatorLike, as_aggregator
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
@@ -42,6 +43,8 @@ from tff_partial.core.types import (
     Weights,
 )
 from tff_partial.processes import client_work, learning
+
+REFUSED = dict.fromkeys(("robust", "dp"), "clients send their number of steps beside their update")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,27 +67,31 @@ class Params:
 
 
 class NormalizedMean:
-    """Builds the aggregation: the mean of d_i, times tau; a weighted TFF aggregation factory.
+    """Makes of a mean that of d_i, times tau; a weighted TFF aggregation factory.
 
     Args:
+      mean: The factory of the mean, which may say who trained.
       says_who: As in `ContributorMean`.
     """
 
-    def __init__(self, says_who: bool = False) -> None:
-        self._says_who = says_who
+    def __init__(
+        self, mean: tff.aggregators.WeightedAggregationFactory, says_who: bool = False
+    ) -> None:
         # A virtual subclass, because TFF is imported late (core/lazy.py).
         tff.aggregators.WeightedAggregationFactory.register(NormalizedMean)
+        self._mean, self._says_who = mean, says_who
 
     def create(self, value_type: TffType, weight_type: TffType) -> tff.templates.AggregationProcess:
         """Return the process for what `_normalized` returns; its result is an update."""
-        mean = ContributorMean(says_who=True).create(value_type, weight_type)
+        mean = self._mean.create(value_type, weight_type)
 
         @tff.tensorflow.computation
         def rescale(result: Structure) -> Structure:
-            delta, tau = result[MEAN]["delta"], result[MEAN]["steps"]
+            mean = result[MEAN] if TRAINED in result else result  # a factory of a user's
+            delta, tau = mean["delta"], mean["steps"]
             moved = [tau * d for d in delta.trainable]
             update = tff.learning.models.ModelWeights(moved, delta.non_trainable)
-            if not self._says_who:
+            if not self._says_who or TRAINED not in result:
                 return update
             return OrderedDict({MEAN: update, TRAINED: result[TRAINED]["delta"]})
 
@@ -97,9 +104,10 @@ class NormalizedMean:
         return tff.templates.AggregationProcess(mean.initialize, next_fn)
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
-    local = params.local
+    local, combined = params.local, as_aggregator(aggregator)
+    combined.check(REFUSED)
 
     def create_client_fns(tiers: Sequence[int]) -> list[client_work.ClientFn]:
         built = model.instantiate(local.precision, initial=False)
@@ -113,8 +121,14 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
 
         return [run]
 
-    mean = NormalizedMean(says_who=params.server.name != "sgd")
-    return learning.compose(model, create_client_fns, 1, server=params.server, aggregator=mean)
+    return learning.compose(
+        model,
+        create_client_fns,
+        1,
+        server=params.server,
+        aggregator=combined,
+        wrap=NormalizedMean,
+    )
 
 
 def _normalized(update: Weights, weights: Weights, steps: Tensor, weight: Tensor) -> Structure:
@@ -133,4 +147,5 @@ ALGORITHM = Algorithm(
     params=Params,
     build=build,
     cost=whole_model_cost,
+    refused=REFUSED,
 )
