@@ -1,6 +1,5 @@
 """Adaptive averaging: the interval follows the loss."""
 
-import numpy as np
 import pytest
 
 from tests import tiny

@@ -34,7 +34,7 @@ from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array, ServerState, Structure
 from tff_partial.processes import averaging_round, stateful
 from tff_partial.processes.averaging_computations import Setting
-from tff_partial.processes.averaging_rules import Intervals, Rules
+from tff_partial.processes.averaging_rules import Rules
 
 DESIGNS = (1, 2)
 REFUSED = dict.fromkeys(

@@ -11,7 +11,6 @@ from tff_partial.core.types import Metrics, Structure, Tensor
 from tff_partial.processes import parameter_subsets
 from tff_partial.processes.parameter_subsets import Layout
 
-
 NOTHING = -1  # the subset of an average that has not been made
 
 
