@@ -23,6 +23,7 @@ OFF = {
     "fedpmt": {},
     "prefix": {},
     "channel": {},
+    "fedpart": {"full_rounds": 100},
     "fedprox": {"mu": 0.0},
     "fednova": None,  # equal steps are FedAvg's up to rounding (test_fednova.py)
     "fedumf": {},
@@ -50,6 +51,7 @@ BAD = {
     "fedpmt": [{"option": "III"}, {"masks": "1"}, {"masks": "a", "option": "device"}],
     "prefix": [{"weighting": "none"}, {"tiers": ("0.0001",)}],
     "channel": [{"share": 0.0}, {"share": 2.0}],
+    "fedpart": [{"full_rounds": -1}, {"rounds_per_group": 0}, {"weighting": "none"}],
     "fedprox": [{"mu": -1.0}, {"weighting": "none"}],
     "fednova": [{"weighting": "none"}],
     "fedumf": [{"alpha": 0.0}, {"alpha": 1.5}, {"weighting": "none"}],

@@ -12,6 +12,7 @@ _MODULES = (
     "fedavg",
     "embracing",
     "fedpmt",
+    "fedpart",
     "prefix",
     "channel",
     "fedumf",
