@@ -100,7 +100,7 @@ def test_parts_compute_the_logits_of_the_model():
         np.testing.assert_allclose(part.forward(inputs), plain, atol=1e-6)
 
 
-def test_of_a_group_only_its_own_layers_have_gradients():
+def test_back_propagation_ends_at_the_group_that_is_trained():
     model = model_spec.ModelSpec(
         lambda: models.create("resnet20", (8, 8, 3), 10), (8, 8, 3), "float32"
     )
@@ -108,5 +108,5 @@ def test_of_a_group_only_its_own_layers_have_gradients():
     assert len(groups) == 11  # stem, residual blocks, dense layer
     assert [stop for _, stop in groups[:-1]] == [start for start, _ in groups[1:]]
     ops = graph_ops(functools.partial(parts.between, start=groups[8][0], stop=groups[8][1]), model)
-    assert ops["Conv2DBackpropFilter"] == 2  # of a residual block, with two blocks after it
-    assert ops["Conv2DBackpropInput"] < 22
+    # Through two of nine residual blocks: the group and the one after it.
+    assert (ops["Conv2DBackpropFilter"], ops["Conv2DBackpropInput"]) == (4, 4)
