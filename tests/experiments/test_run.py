@@ -107,7 +107,7 @@ def test_tiers_and_clients_are_tested_from_where_it_is_asked_for(by_command, tmp
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"evaluate": "tier"}, "evaluate must be of server, tiers, clients. Received"),
+        ({"evaluate": "server,tier"}, "evaluate must be one of .*='tier'. Did you mean tiers"),
         ({"task": "minst"}, "task must be one of"),
         ({"rounds": 0}, "rounds must be at least 1. Received: rounds=0"),
         ({"eval_examples": 0}, "eval_examples must be at least 1. Received: eval_examples=0"),
