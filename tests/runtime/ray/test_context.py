@@ -1,6 +1,6 @@
 """The runtime on two nodes: the bits of `in_process`, whatever is lost.
 
-`python -m benchmarks.bits` compares all algorithms.
+With ALL_ALGORITHMS=1 in the environment all algorithms are compared.
 """
 
 import os
@@ -29,7 +29,9 @@ from tff_partial.runtime.ray.cohort import Cohort
 SIZES = (12, 7, 20, 5)
 CLIENTS = 8
 # Tiers; client states; several levels in a round; scores and sub-models.
-ALGORITHMS = ("embracing", "scaffold", "partial_averaging", "feddse")
+ALGORITHMS = ["embracing", "scaffold", "partial_averaging", "feddse"]
+if os.environ.get("ALL_ALGORITHMS"):
+    ALGORITHMS = sorted(registry.ALGORITHMS)
 
 
 @pytest.fixture(scope="module")
