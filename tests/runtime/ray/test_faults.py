@@ -15,6 +15,10 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: make ray")
 
+from tff_partial.cli import run as run_experiment
+from tff_partial.runtime import RayOptions, WorkersLostError
+from tff_partial.runtime.ray import cluster as clusters
+
 ROOT = pathlib.Path(__file__).parents[3]
 TRAIN = ("--task=mnist", "--algo=fedavg", "--data=embedded", "--clients_per_round=4")
 BRIEF = ("--local_steps=1", "--eval_every=100000", "--checkpoint_every=1")
@@ -116,7 +120,9 @@ def test_a_ray_of_its_own_listens_on_loopback_and_ends_with_the_run(tmp_path, st
 
 
 @pytest.mark.slow
-def test_a_cluster_keeps_running_frees_actors_and_its_loss_is_one_line(tmp_path, start, cluster):
+def test_a_cluster_keeps_running_frees_actors_and_its_loss_is_one_line(
+    tmp_path, start, cluster, keep_runtime
+):
     address = f"--ray_address={cluster.address}"
     refused = start(tmp_path / "x", address, "--rounds=1", environment={"RAY_AUTH_TOKEN": "wrong"})
     folder = tmp_path / "run"
@@ -143,9 +149,9 @@ def test_a_cluster_keeps_running_frees_actors_and_its_loss_is_one_line(tmp_path,
     assert not any("GCS" in line for line in run.lines)  # nothing of Ray's own
     columns, *rows = (folder / "metrics.csv").read_text().splitlines()
     assert {"actors", "nodes"} <= {*columns.split(",")}
-    resumed = start(folder, "--rounds=100000", "--runtime=in_process")
-    until(lambda: resumed.rounds > len(rows) or resumed.process.poll() is not None, 120)
-    assert resumed.rounds > len(rows), resumed.lines
+    resumed = [*TRAIN, *BRIEF, f"--output_dir={folder}", f"--rounds={len(rows) + 1}"]
+    assert run_experiment.main(resumed) == 0
+    assert run.rounds == len(rows) + 1
 
 
 def actor_processes(cluster):
@@ -196,13 +202,12 @@ def test_a_run_on_a_cluster_with_tls_and_one_without_a_certificate(tmp_path, sta
     try:
         until(lambda: "Ray runtime started" in (tmp_path / "head.log").read_text())
         processes = head.children(recursive=True)
-        flags = (f"--ray_address=127.0.0.1:{port}", "--rounds=1")
-        without = start(tmp_path / "without", *flags)
-        with_certificate = start(tmp_path / "with", *flags, environment=variables)
-        assert with_certificate.end() == 0, with_certificate.lines
-        assert without.end() == 1
-        assert "it does not speak as Ray does without TLS" in without.lines[-1]
-        assert len(without.lines) == 2
+        address = f"127.0.0.1:{port}"
+        with pytest.raises(WorkersLostError, match="it does not speak as Ray does without TLS"):
+            clusters.Cluster(RayOptions(address))
+        flags = (f"--ray_address={address}", "--rounds=1")
+        run = start(tmp_path / "run", *flags, environment=variables)
+        assert run.end() == 0, run.lines
     finally:
         for process in (head, *processes):
             if is_alive(process):
