@@ -49,13 +49,18 @@ def contexts():
 
 
 @functools.cache
+def model():
+    return tiny.spec(batch_norm=True)
+
+
+@functools.cache
 def build(name):
     """The process, built once for all runtimes."""
     local = LocalTraining(steps=4, batch_size=4, learning_rate=0.1, momentum=0.9)
     params = {}
     if "tiers" in registry.ALGORITHMS[name].needs:
         params["tiers"] = registry.ALGORITHMS[name].params().tiers[:2]
-    return tiny.build(name, local, tiny.spec(batch_norm=True), population=5, **params)
+    return tiny.build(name, local, model(), population=5, **params)
 
 
 def weights_on(context, name, in_steps=False):

@@ -1,9 +1,9 @@
 """Rounds of every algorithm on logical CPUs, in a process of its own.
 
-    python -m tests.runtime.in_process.logical_devices RESULTS.json
+    python -m tests.runtime.in_process.logical_devices RESULTS.json [ALGORITHM]
 
 TensorFlow divides its CPU before it starts and never again. CPU:1 and CPU:2 stand for accelerators.
-Where the operations of FedAvg run is logged to stderr.
+Where the operations of a single algorithm run is logged to stderr.
 """
 
 import hashlib
@@ -23,18 +23,16 @@ SETTINGS = {"two": ["CPU:1", "CPU:2"], "one": ["CPU:1"], "host": ["CPU:0"]}
 ON_ONE = ("fedavg", "feddc", "feddse", "partial_averaging")
 
 
-def main(path):
+def main(path, *algorithms):
     lazy.load()
     cpu = tf.config.list_physical_devices("CPU")[0]
     parts = [tf.config.LogicalDeviceConfiguration() for _ in range(3)]
     tf.config.set_logical_device_configuration(cpu, parts)
+    tf.debugging.set_log_device_placement(bool(algorithms))
     from tests.runtime.test_runtimes import ALGORITHMS
 
     context = runtime.create("in_process", devices=SETTINGS["two"])
-    results = {}
-    for name in ALGORITHMS:
-        tf.debugging.set_log_device_placement(name == "fedavg")
-        results[name] = digests(name, context)
+    results = {name: digests(name, context) for name in algorithms or ALGORITHMS}
     with open(path, "w") as file:
         json.dump(results, file)
 

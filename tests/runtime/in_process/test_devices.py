@@ -18,11 +18,9 @@ from tff_partial.runtime.in_process import devices
 LOGICAL = "tests.runtime.in_process.logical_devices"
 
 
-@pytest.fixture(scope="module")
-def on_logical_devices(tmp_path_factory):
+def run_on_logical_devices(folder, *algorithms):
     """What `logical_devices` writes: digests of weights, and where operations ran."""
-    folder = tmp_path_factory.mktemp("devices")
-    command = [sys.executable, "-m", LOGICAL, str(folder / "digests.json")]
+    command = [sys.executable, "-m", LOGICAL, str(folder / "digests.json"), *algorithms]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0"}
     with open(folder / "log", "w") as log:
         subprocess.run(command, check=True, stdout=log, stderr=log, env=environment)
@@ -55,15 +53,15 @@ def test_devices_that_are_not_there_are_refused(names, two_gpus):
         devices.choose(names)
 
 
-def test_results_do_not_depend_on_the_devices(on_logical_devices):
-    digests, _ = on_logical_devices
+def test_results_do_not_depend_on_the_devices(tmp_path):
+    digests, _ = run_on_logical_devices(tmp_path)
     assert sorted(digests) == sorted(registry.ALGORITHMS)
     assert sorted(digests["fedavg"]) == ["host", "one", "two"]
     assert {name for name, found in digests.items() if len(set(found.values())) > 1} == set()
 
 
-def test_clients_compute_on_the_devices_and_data_sets_stay_on_the_host(on_logical_devices):
-    _, log = on_logical_devices
+def test_clients_compute_on_the_devices_and_data_sets_stay_on_the_host(tmp_path):
+    _, log = run_on_logical_devices(tmp_path, "fedavg")
     placed = re.findall(r"(\S+): \((\w+)\): \S+/device:(CPU:\d)", log)
     kernels = {device for name, op, device in placed if op == "VarHandleOp" and "kernel" in name}
     assert kernels == {"CPU:0", "CPU:1", "CPU:2"}  # CPU:0 in the setting `host`
