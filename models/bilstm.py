@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Callable
+
 import tensorflow as tf
 
 from . import blocks
@@ -39,10 +41,27 @@ class BiLSTMBlock(tf.keras.Sequential):
         """
         before, bidirectional, after = self.layers
         h, c = recorded["h"], recorded["c"]
-        states = [h, c, tf.zeros_like(h), tf.zeros_like(c)]
         words = before(recorded["words"], training=training)
-        output = bidirectional(words, initial_state=states, training=training)
-        return after(output, training=training)
+        forward = bidirectional.forward_layer(words, initial_state=[h, c], training=training)
+        states = [_once(forward, tf.zeros_like(h)), tf.zeros_like(c)]
+        backward = bidirectional.backward_layer(words, initial_state=states, training=training)
+        return after(tf.concat([forward, backward], axis=-1), training=training)
+
+
+@tf.custom_gradient
+def _once(first: tf.Tensor, value: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+    """Returns `value` once `first` is there, and gives `first` its gradient after that of `value`.
+
+    So a client with little memory runs one LSTM at a time, backwards too: what a backward pass adds
+    up is there for one of them only.
+    """
+
+    def gradients(of_value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        with tf.control_dependencies([of_value]):
+            return tf.zeros_like(first), of_value
+
+    with tf.control_dependencies([first]):
+        return tf.identity(value), gradients
 
 
 def _last_states(lstm: tf.keras.layers.LSTM, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Protocol, Unio
 import numpy as np
 
 from tff_partial import tiers
-from tff_partial.core import objectives, own_code
+from tff_partial.core import aggregators, checks, objectives, own_code
 from tff_partial.core.types import Tensor
 from tff_partial.tiers import Tier
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # goes through in a round, and epochs in it.
 MOST_CLIENTS, MOST_EXAMPLES, MOST_EPOCHS = 10**8, 10**8, 10**5
 TESTED = ("server", "tiers", "clients")
+SAMPLINGS = ("fixed", "poisson")
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _SCHEDULE = re.compile(rf"{_NUMBER}(?:\*{_NUMBER})?(?:~{_NUMBER})?(?:,{_NUMBER}:{_NUMBER})*")
 
@@ -94,6 +95,19 @@ class Settings:
       target_accuracy: Report the rounds to this test accuracy; 0: none.
       sampler: Who takes part in a round: my_module:fn, a function (client ids, how many, round,
         seed) -> ids; drawn at random by default.
+      sampling: fixed (so many clients, without replacement) or poisson (each with the probability
+        that gives so many on average), which aggregation dp has by default.
+      aggregation: How the server combines updates: mean, robust (TFF's zeroing and clipping),
+        secure (TFF's secure sum) or dp (differentially private); docs/privacy.md.
+      robust_clip: Aggregation robust: norm that a client's whole update is clipped to; by default
+        the 0.8 quantile of the clients' norms, as TFF estimates it.
+      secure_bound: Aggregation secure: largest absolute value of an element of an update, times
+        the client's weight; numbers are rounded to 2 * bound / 2^32.
+      dp_noise_multiplier: Aggregation dp: standard deviation of the noise over the clip.
+      dp_clip: Aggregation dp: norm that a client's whole update is clipped to; by default the
+        median of the clients' norms, as TFF estimates it privately.
+      dp_delta: Aggregation dp: delta of (epsilon, delta); by default clients^-1.1.
+      target_epsilon: Aggregation dp: use the noise that gives this epsilon after all rounds.
       eval_every: Rounds between evaluations.
       eval_examples: Test this many random examples in rounds before the last, which tests all; all
         by default.
@@ -133,6 +147,14 @@ class Settings:
     capacities: str = ""
     target_accuracy: Optional[float] = None
     sampler: str = ""
+    sampling: str = "fixed"
+    aggregation: str = "mean"
+    robust_clip: Optional[float] = None
+    secure_bound: float = 1000.0
+    dp_noise_multiplier: Optional[float] = None
+    dp_clip: Optional[float] = None
+    dp_delta: Optional[float] = None
+    target_epsilon: Optional[float] = None
     eval_every: int = 1
     eval_examples: Optional[int] = None
     evaluate: str = "server"
@@ -164,6 +186,7 @@ class Settings:
         self._check_local_work()
         self._check_schedule()
         self._check_sampler()
+        self._check_aggregation()
         self._check_tiers()
 
     def _check_local_work(self) -> None:
@@ -194,6 +217,18 @@ class Settings:
     def _check_sampler(self) -> None:
         known = not self.sampler or own_code.is_name(self.sampler)
         _require(known, "sampler", "read like my_module:fn", self.sampler)
+
+    def _check_aggregation(self) -> None:
+        checks.one_of("sampling", self.sampling, SAMPLINGS)
+        checks.one_of("aggregation", self.aggregation, aggregators.NAMES)
+        for name in ("robust_clip", "secure_bound", "dp_clip"):
+            aggregators.check_positive(name, getattr(self, name))
+        noise, delta, epsilon = self.dp_noise_multiplier, self.dp_delta, self.target_epsilon
+        known = noise is None or 0 <= noise <= checks.LARGEST
+        _require(known, "dp_noise_multiplier", "be finite and not negative", noise)
+        _require(delta is None or 0 < delta < 1, "dp_delta", "be in (0, 1)", delta)
+        known = epsilon is None or 0 < epsilon <= checks.LARGEST
+        _require(known, "target_epsilon", "be positive and finite", epsilon)
 
     def _check_tiers(self) -> None:
         if self.capacities:

@@ -15,6 +15,7 @@ SHIMS = {
 }
 # Test files of more than one module.
 TOPICS = {
+    "algorithms/test_aggregations.py",
     "cli/test_own_folder.py",
     "cli/test_run_faults.py",
     "models/test_models.py",

@@ -9,6 +9,7 @@ from tests import tiny
 from tests.algorithms import stateful_rounds
 from tff_partial.algorithms import fednova
 from tff_partial.core.local_training import LocalTraining
+from tff_partial.core.server_optimizers import ServerOptimizer
 
 
 class TestRounds(stateful_rounds.Rounds):
@@ -26,6 +27,22 @@ def test_equals_fedavg_where_all_clients_make_the_same_steps(weighting):
     local = LocalTraining(steps=5, batch_size=4, learning_rate=0.1, momentum=0.5)
     ours, fedavg = (weights_after(name, local, weighting) for name in ("fednova", "fedavg"))
     for a, b in zip(ours, fedavg):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_server_momentum_moves_what_no_gradient_reached_as_in_fedavg():
+    """The mean update of the first column is 0 in the second round: its inputs are."""
+    local = LocalTraining(steps=5, batch_size=4, learning_rate=0.1)
+    first, found = tiny.client_data(), []
+    second = [(x * (np.arange(tiny.FEATURES) > 0), y) for x, y in first]
+    for name in ("fednova", "fedavg"):
+        process = tiny.build(name, local, server=ServerOptimizer("fedavgm"))
+        state, _ = tiny.run(process, first, 1)
+        after, _ = tiny.run(process, [(x.astype(np.float32), y) for x, y in second], 1, state)
+        found.append(tiny.flat(process.get_model_weights(after)))
+        kernel = tiny.flat(process.get_model_weights(state))[0]
+        assert np.abs(found[-1][0][0] - kernel[0]).min() > 0
+    for a, b in zip(*found):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 

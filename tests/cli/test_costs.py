@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tff_partial import tiers
+from tff_partial.algorithms import registry
 from tff_partial.cli import costs as costs_command
 
 
@@ -59,6 +60,17 @@ def test_algorithms_side_by_side_at_a_budget(capsys):
     assert lines[-1].startswith("channel: tier memory:0.5 takes 1 of the memory: ")
 
 
+def test_an_algorithm_without_tiers_has_one_row_for_comparison(capsys):
+    names = [name for name, known in registry.ALGORITHMS.items() if "tiers" not in known.needs]
+    args = ["--model=mlp_100", f"--compare={','.join(names)},heterofl", "--tier=1/2,1/4", "--json"]
+    assert costs_command.main(args) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["algorithm"] for row in rows] == [*names, "heterofl", "heterofl"]
+    for row in rows[: len(names)]:
+        assert (row["tier"], row["memory"]) == ("all", 1)
+        assert row["note"] == "has no tiers: every client trains the whole model"
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -75,7 +87,7 @@ def test_algorithms_side_by_side_at_a_budget(capsys):
         (["--num_classes=1"], "num_classes must be at least 2. Received: num_classes=1"),
         (["--task=imdb"], "model must take token inputs .* Received: model='resnet20'"),
         (["--model=softmax", "--tiers=1"], ".* must be at most 0 for this model. Received: 1"),
-        (["--compare=fedavg"], "compare must be one of .* Received: compare='fedavg'"),
+        (["--compare=fedavgg"], "compare must be one of .*='fedavgg'. Did you mean fedavg\\?"),
         (["--tier=strong"], "tier must be given with compare. Received: tier='strong'"),
         ([*COMPARE, "--tier=time:1"], "a budget must be memory, .* Received: tier='time:1'"),
         (["--models=softmax"], "flags must be as in --help: .* Did you mean --model\\?"),

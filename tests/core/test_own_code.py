@@ -38,6 +38,7 @@ def test_modules_of_the_current_folder_are_found(folder):
     [
         (None, "own_no:fn", "a module in this folder or installed. Received: model='own_no:fn'"),
         ("x = 1", "own_a:fn", r"something in own_a \(x\). Received: model='own_a:fn'"),
+        ("create = 1", "own_e:creat", "something in own_e .*:creat'. Did you mean create[?]"),
         (
             "import own_gone",
             "own_b:fn",

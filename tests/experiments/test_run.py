@@ -80,16 +80,19 @@ def test_rounds_before_the_last_are_tested_on_a_sample(by_command):
     assert json.loads((by_command / "config.json").read_text())["settings"]["eval_examples"] == 20
 
 
-def test_tiers_and_clients_are_tested_if_asked_for(by_command, tmp_path):
-    asked = {**SMALL, "evaluate": "tiers,clients", "output_dir": str(tmp_path / "run")}
-    result, plain = tff_partial.run(**asked), metrics.read(str(by_command))
+def test_tiers_and_clients_are_tested_from_where_it_is_asked_for(by_command, tmp_path):
+    folder = str(tmp_path / "run")
+    before = tff_partial.run(**{**SMALL, "rounds": 1}, output_dir=folder).rows[0]
+    result = tff_partial.run(**SMALL, evaluate="tiers,clients", output_dir=folder)
+    plain = metrics.read(str(by_command))
     kinds = ("client_accuracy_mean", "client_accuracy_lowest_tenth", "client_accuracy_spread")
     kinds += ("accuracy_strong", "accuracy_moderate", "accuracy_weak")
     added = {*result.rows[1]} - {*plain[1]}
     assert added == {f"{test}_{kind}" for kind in kinds for test in ("test", "sampled_test")}
-    for row, same in zip(result.rows, plain):
+    assert result.rows[0] == {**dict.fromkeys(result.rows[0]), **before}
+    for row, same in zip(result.rows[1:], plain[1:]):
         assert all(row[name] == value for name, value in same.items() if name != "seconds")
-    first, *_, last = result.rows
+    first, last = result.rows[1:]
     assert last["test_accuracy_weak"] == last["test_accuracy"]
     assert first["sampled_test_accuracy_weak"] == first["sampled_test_accuracy"]
     assert first["test_accuracy_weak"] is None

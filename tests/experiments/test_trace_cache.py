@@ -55,6 +55,14 @@ OTHER = {
     "server_beta_2": None,
     "server_tau": None,
     "sampler": "math:gcd",
+    "sampling": "poisson",
+    "aggregation": "robust",
+    "robust_clip": None,
+    "secure_bound": None,
+    "dp_noise_multiplier": None,
+    "dp_clip": None,
+    "dp_delta": None,
+    "target_epsilon": None,
 }
 
 

@@ -1,5 +1,6 @@
 """Subsets of the parameters by layer and by channel."""
 
+import functools
 import math
 
 import numpy as np
@@ -11,21 +12,25 @@ from tests.algorithms.averaging_rounds import LAYERS, SHAPES, owners
 from tff_partial.core import model as model_spec
 from tff_partial.processes import parameter_subsets
 
+LARGE = ("vgg11", "wide_resnet28_10", "wide_resnet16_8", "resnet18", "resnet18_imagenet")
 
-@pytest.mark.parametrize("partition", parameter_subsets.PARTITIONS)
-@pytest.mark.parametrize("model", sorted(models.NAMES))
-def test_every_parameter_is_in_one_subset_of_about_the_same_size(model, partition):
+
+@functools.cache
+def shapes_and_layers(model):
     shape = (256,) if model == "bilstm" else (32, 32, 3)
-    large = ("vgg11", "wide_resnet28_10", "wide_resnet16_8", "resnet18", "resnet18_imagenet")
-    large = ("vgg11", "wide_resnet28_10", "wide_resnet16_8", "resnet18", "resnet18_imagenet")
-    width = 0.1 if model in large else 1.0
+    width = 0.1 if model in LARGE else 1.0
     spec = model_spec.ModelSpec(
         lambda: models.create(model, shape, 10, width),
         shape,
         "int32" if model == "bilstm" else "float32",
     )
-    shapes = parameter_subsets.shapes_of(spec)
-    layers = parameter_subsets.layers_of(spec)
+    return parameter_subsets.shapes_of(spec), parameter_subsets.layers_of(spec)
+
+
+@pytest.mark.parametrize("partition", parameter_subsets.PARTITIONS)
+@pytest.mark.parametrize("model", sorted(models.NAMES))
+def test_every_parameter_is_in_one_subset_of_about_the_same_size(model, partition):
+    shapes, layers = shapes_and_layers(model)
     total = sum(math.prod(s) for s in shapes)
     for tau in range(1, 65):
         owned = owners(partition, shapes, layers, tau)

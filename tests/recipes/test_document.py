@@ -27,7 +27,7 @@ def test_rows_of_several_starts_are_merged_and_other_settings_refused(tiny, tmp_
         values(["run", *tiny, *more])
         options = run_experiment.recipe_options(values)
         found = recipe_plan.create(options)
-        runner.document.write(found.folder, found.document)
+        runner.document.write(found.folder, found.merge)
         return [row["id"] for row in json.loads(path.read_text())["rows"]]
 
     assert create("--only=proximal") == ["proximal"]

@@ -54,7 +54,7 @@ def test_control_c_reaches_the_runs_and_no_other_is_started(tmp_path):
         assert not pathlib.Path(f"/proc/{starts(run)[0]}").exists()
 
 
-def test_a_run_that_another_process_works_on_is_waited_for(tmp_path):
+def test_a_run_that_another_process_works_on_is_waited_for(tmp_path, capsys):
     run = fake_run(tmp_path, "a", rounds=10, seconds=0.1)
     other = runner._start(run, jobs=1)
     wait_until((run.folder / "starts").exists)
@@ -62,6 +62,7 @@ def test_a_run_that_another_process_works_on_is_waited_for(tmp_path):
     assert runner.run_all([run], jobs=1).failed == []
     assert len(starts(run)) == 1
     assert other.wait() == 0
+    assert capsys.readouterr().err.count("a seed 0: another start is running it; waiting") == 1
 
 
 def test_runs_end_with_the_process_that_started_them(tmp_path):

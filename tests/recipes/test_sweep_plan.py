@@ -1,10 +1,12 @@
 """From a sweep to its runs."""
 
 import json
+import threading
 
 import pytest
 
 from tff_partial.recipes import document, sweep_plan, sweep_text
+from tff_partial.system import folder_lock
 
 SMALL = {"task": "mnist", "model": "softmax", "data": "embedded", "clients": 4, "rounds": 2}
 
@@ -73,9 +75,40 @@ def test_folders_have_names_whatever_the_values_are(tmp_path):
     assert len(long.id) < 150
 
 
+def test_starts_at_the_same_time_write_all_settings_and_other_flags_are_refused(tmp_path):
+    """Each is planned before any has written."""
+    folder = tmp_path / "sweep"
+    texts = [
+        ("learning_rate=0.1", {}),
+        ("learning_rate=0.2", {}),
+        ("momentum=0", {"local_steps": 3}),
+    ]
+    first, second, other = (plan(folder, text, **given)[0] for text, given in texts)
+    folder.mkdir()
+    (folder / "sweep.json_temp").write_text("{")  # one that was killed while it wrote
+    document.write(folder, first.merge)
+    document.write(folder, second.merge)
+    with pytest.raises(ValueError, match="hold a sweep with the same other settings"):
+        document.write(folder, other.merge)
+    content = json.loads((folder / "sweep.json").read_text())
+    assert [row["id"] for row in content["rows"]] == ["learning_rate=0.1", "learning_rate=0.2"]
+
+
+def test_writing_waits_for_another_start(tmp_path):
+    made, _ = plan(tmp_path, "learning_rate=0.1")
+    writing = threading.Thread(target=document.write, args=(tmp_path, made.merge))
+    with folder_lock.FolderLock(str(tmp_path)):
+        writing.start()
+        writing.join(0.3)
+        assert writing.is_alive()
+        assert not (tmp_path / "sweep.json").exists()
+    writing.join()
+    assert (tmp_path / "sweep.json").exists()
+
+
 def test_a_later_start_adds_settings_and_other_flags_are_refused(tmp_path):
     made, _ = plan(tmp_path, "learning_rate=0.1")
-    document.write(made.folder, made.document)
+    document.write(made.folder, made.merge)
     text = (tmp_path / "sweep.json").read_text()
     content = json.loads(text)
     assert content["recipe"] == ""

@@ -57,7 +57,7 @@ def test_weights_are_saved_in_order_with_their_names(tmp_path):
 def test_a_run_may_get_more_rounds_but_not_fewer(tmp_path):
     old = {"task": "mnist", "rounds": 3, "eval_every": 1}
     results.prepare_folder(str(tmp_path), old, {}).close()
-    longer = {**old, "rounds": 5, "eval_every": 2, "target_accuracy": 0.9}
+    longer = {**old, "rounds": 5, "eval_every": 2, "evaluate": "tiers", "target_accuracy": 0.9}
     results.prepare_folder(str(tmp_path), longer, {}).close()
     assert json.loads((tmp_path / "config.json").read_text())["settings"] == longer
     with pytest.raises(results.ResultsError, match="with rounds=5 there, 4 now"):

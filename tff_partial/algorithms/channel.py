@@ -23,6 +23,7 @@ import functools
 
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.layers import channel_masks, parts
@@ -46,13 +47,13 @@ class Params(learning.TieredParams):
             raise ValueError(f"share must be in (0, 1]. Received: share={self.share}")
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
 
     def part_fn(tier: Tier) -> learning.PartFn:
         return functools.partial(_part, share=_share(params, tier))
 
-    return learning.build_tiered_process(model, params, part_fn)
+    return learning.build_tiered_process(model, params, part_fn, aggregator)
 
 
 def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:

@@ -63,8 +63,9 @@ class Algorithm(Generic[Params]):
       params: The frozen dataclass of its hyperparameters. Its field `local` is a `LocalTraining`,
         `server`, if it has one, a `ServerOptimizer`; every other field is a flag, described below
         'Attributes:' of the docstring, or in `needs`.
-      build: (model, params) -> the process: a `tff.learning.templates.LearningProcess`, or a
-        `StatefulProcess` if clients keep something between rounds.
+      build: (model, params, aggregator) -> the process: a `tff.learning.templates.LearningProcess`,
+        or a `StatefulProcess` if clients keep something between rounds. Without an argument
+        `aggregator` it is the mean only.
       cost: (model, params, tier) -> what a round costs a client of the tier.
       needs: Fields of `params` that the experiment fills in, so that they are no flags: `tiers`
         (names of the tiers, for an algorithm that treats them differently), `population` (number
@@ -75,6 +76,7 @@ class Algorithm(Generic[Params]):
       tiers_are_rates: Whether a tier is a rate of the model's channels, which may be drawn every
         round.
       next_cohort_trains: Whether the clients of the next round train in this one as well.
+      refused: Aggregation (`core.aggregators.NAMES`) that `build` refuses -> the reason.
       defaults: Settings that are the algorithm's own.
     """
 
@@ -82,12 +84,13 @@ class Algorithm(Generic[Params]):
     title: str
     paper: str
     params: type[Params]
-    build: Callable[[ModelSpec, Params], Union[LearningProcess, StatefulProcess]]
+    build: Callable[..., Union[LearningProcess, StatefulProcess]]
     cost: Callable[[ModelSpec, Params, Tier], costs.ClientCost]
     needs: tuple[str, ...] = ()
     rule: Optional[Callable[[ModelSpec, Params], selection.CreateRule]] = None
     tiers_are_rates: bool = False
     next_cohort_trains: bool = False
+    refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     defaults: Defaults = dataclasses.field(default_factory=Defaults)
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ import functools
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core import checks
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.layers import parts, recorded
@@ -47,7 +48,7 @@ class Params(learning.TieredParams):
         checks.one_of("head_statistics", self.head_statistics, recorded.STATISTICS)
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
     size = params.local.batch_size
 
@@ -63,7 +64,7 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
             precision=params.local.record_precision,
         )
 
-    return learning.build_tiered_process(model, params, part_fn)
+    return learning.build_tiered_process(model, params, part_fn, aggregator)
 
 
 def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:

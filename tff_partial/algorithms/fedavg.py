@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 
 from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.server_optimizers import ServerOptimizer
@@ -54,12 +55,13 @@ class Params:
         return ServerOptimizer(learning_rate=self.server_learning_rate)
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
     return learning.build_learning_process(
         model,
         params.local,
         weighting=params.weighting,
+        aggregator=aggregator,
         server=params.server_optimizer(),
     )
 

@@ -32,16 +32,19 @@ is `--clip_norm`, its weight decay (1e-3, of all parameters, after clipping) `--
 from __future__ import annotations
 
 from tff_partial.algorithms.declaration import Algorithm, Defaults
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
-from tff_partial.processes import drift_correction, stateful
+from tff_partial.processes import drift_correction, stateful, uploads
 
 Params = drift_correction.DriftParams
 
 
-def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
+def build(
+    model: ModelSpec, params: Params, aggregator: AggregatorLike = None
+) -> stateful.StatefulProcess:
     """Return the process."""
     rules = drift_correction.create_rules(params)
-    return stateful.build(model, params.local, rules, params.weighting)
+    return stateful.build(model, params.local, rules, params.weighting, aggregator)
 
 
 ALGORITHM = Algorithm(
@@ -52,5 +55,6 @@ ALGORITHM = Algorithm(
     build=build,
     cost=drift_correction.cost,
     needs=("population",),
+    refused=uploads.REFUSED,
     defaults=Defaults(demo={"alpha": 0.1}),
 )

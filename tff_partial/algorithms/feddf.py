@@ -29,6 +29,7 @@ import dataclasses
 from typing import Callable, Optional
 
 from tff_partial.algorithms.declaration import Algorithm
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array, LearningProcess
 from tff_partial.processes import distillation, submodel
@@ -62,12 +63,12 @@ class Params(submodel.HeteroParams):
         distillation.check(self.examples, self.steps, self.learning_rate)
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
     distill = distillation.create(
         params.server_examples, params.examples, params.steps, params.learning_rate
     )
-    return submodel.build(model, params, selection.ordered, distill=distill)
+    return submodel.build(model, params, selection.ordered, distill=distill, aggregator=aggregator)
 
 
 ALGORITHM = Algorithm(
@@ -80,4 +81,5 @@ ALGORITHM = Algorithm(
     needs=("tiers", "server_examples"),
     rule=lambda model, params: selection.ordered,
     tiers_are_rates=True,
+    refused=distillation.REFUSED,
 )

@@ -28,6 +28,7 @@ import dataclasses
 from tff_partial import tiers
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import checks
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.processes import submodel
@@ -65,9 +66,9 @@ class Params(submodel.HeteroParams):
         )
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
-    return submodel.build(model, params, selection.random)
+    return submodel.build(model, params, selection.random, aggregator=aggregator)
 
 
 def _layer_rates(text: str) -> dict[str, float]:

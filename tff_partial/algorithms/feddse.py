@@ -41,6 +41,7 @@ from typing import Callable, Optional
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import checks
+from tff_partial.core.aggregators import AggregatorLike, as_aggregator
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import Array, LearningProcess, Record, Tensor
 from tff_partial.processes import distillation, submodel
@@ -52,6 +53,7 @@ MASKS = ("both", "outputs")
 INFERENCE_DATA = ("local", "generated")
 _BATCH = 100  # examples at a time in the inference pass
 _GENERATED = 256  # pseudo examples of a client, where their number is not given
+REFUSED = {"dp": "which neurons clients choose tells what data they have"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,14 +114,17 @@ class Params(submodel.HeteroParams):
         return dataclasses.replace(trained, bytes_down=whole.bytes_down, record=looks)
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
     distill = distillation.create(
         params.server_examples, params.distill, params.distill_steps, params.distill_learning_rate
     )
+    as_aggregator(aggregator).check(REFUSED)
     outputs_only = params.mask == "outputs"
     rule = _rule(model, params)
-    return submodel.build(model, params, rule, distill=distill, outputs_only=outputs_only)
+    return submodel.build(
+        model, params, rule, distill=distill, outputs_only=outputs_only, aggregator=aggregator
+    )
 
 
 def _rule(model: ModelSpec, params: Params) -> selection.CreateRule:
@@ -163,5 +168,6 @@ ALGORITHM = Algorithm(
     needs=("tiers", "server_examples"),
     rule=_rule,
     tiers_are_rates=True,
+    refused=REFUSED,
     defaults=Defaults(clip_norm=1.0, normalization="static"),
 )

@@ -31,10 +31,11 @@ import dataclasses
 from typing import ClassVar
 
 from tff_partial.algorithms.declaration import Algorithm, Defaults, whole_model_cost
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Structure
 from tff_partial.core.vectors import Vector
-from tff_partial.processes import stateful
+from tff_partial.processes import stateful, uploads
 from tff_partial.processes.stateful_rules import DRIFT_NEEDS_SUM, Client, Server, Update
 
 
@@ -55,7 +56,9 @@ class Params(stateful.StatefulParams):
             raise ValueError(f"alpha must not be negative. Received: alpha={self.alpha}")
 
 
-def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
+def build(
+    model: ModelSpec, params: Params, aggregator: AggregatorLike = None
+) -> stateful.StatefulProcess:
     """Return the process."""
     population = params.check_population()
 
@@ -78,7 +81,7 @@ def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
         pull=params.alpha,
         other_models={"all_clients": lambda state: state["all_clients"]},
     )
-    return stateful.build(model, params.local, rules, params.weighting)
+    return stateful.build(model, params.local, rules, params.weighting, aggregator)
 
 
 ALGORITHM = Algorithm(
@@ -89,5 +92,6 @@ ALGORITHM = Algorithm(
     build=build,
     cost=whole_model_cost,
     needs=("population",),
+    refused=uploads.REFUSED,
     defaults=Defaults(demo={"alpha": 0.1}),
 )

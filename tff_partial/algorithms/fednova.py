@@ -26,7 +26,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
-from tff_partial.core.aggregation import ContributorMean
+from tff_partial.core.aggregation import MEAN, TRAINED
+from tff_partial.core.aggregators import AggregatorLike, as_aggregator
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
@@ -42,6 +43,8 @@ from tff_partial.core.types import (
     Weights,
 )
 from tff_partial.processes import client_work, learning
+
+REFUSED = dict.fromkeys(("robust", "dp"), "clients send their number of steps beside their update")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,21 +67,33 @@ class Params:
 
 
 class NormalizedMean:
-    """Builds the aggregation: the mean of d_i, times tau; a weighted TFF aggregation factory."""
+    """Makes of a mean that of d_i, times tau; a weighted TFF aggregation factory.
 
-    def __init__(self) -> None:
+    Args:
+      mean: The factory of the mean, which may say who trained.
+      says_who: As in `ContributorMean`.
+    """
+
+    def __init__(
+        self, mean: tff.aggregators.WeightedAggregationFactory, says_who: bool = False
+    ) -> None:
         # A virtual subclass, because TFF is imported late (core/lazy.py).
         tff.aggregators.WeightedAggregationFactory.register(NormalizedMean)
+        self._mean, self._says_who = mean, says_who
 
     def create(self, value_type: TffType, weight_type: TffType) -> tff.templates.AggregationProcess:
         """Return the process for what `_normalized` returns; its result is an update."""
-        mean = ContributorMean().create(value_type, weight_type)
+        mean = self._mean.create(value_type, weight_type)
 
         @tff.tensorflow.computation
-        def rescale(average: Structure) -> Weights:
-            delta, tau = average["delta"], average["steps"]
+        def rescale(result: Structure) -> Structure:
+            mean = result[MEAN] if TRAINED in result else result  # a factory of a user's
+            delta, tau = mean["delta"], mean["steps"]
             moved = [tau * d for d in delta.trainable]
-            return tff.learning.models.ModelWeights(moved, delta.non_trainable)
+            update = tff.learning.models.ModelWeights(moved, delta.non_trainable)
+            if not self._says_who or TRAINED not in result:
+                return update
+            return OrderedDict({MEAN: update, TRAINED: result[TRAINED]["delta"]})
 
         @tff.federated_computation(*mean.next.type_signature.parameter)
         def next_fn(state: Federated, value: Federated, weight: Federated) -> Federated:
@@ -89,9 +104,10 @@ class NormalizedMean:
         return tff.templates.AggregationProcess(mean.initialize, next_fn)
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
-    local = params.local
+    local, combined = params.local, as_aggregator(aggregator)
+    combined.check(REFUSED)
 
     def create_client_fns(tiers: Sequence[int]) -> list[client_work.ClientFn]:
         built = model.instantiate(local.precision, initial=False)
@@ -106,7 +122,12 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
         return [run]
 
     return learning.compose(
-        model, create_client_fns, 1, server=params.server, aggregator=NormalizedMean()
+        model,
+        create_client_fns,
+        1,
+        server=params.server,
+        aggregator=combined,
+        wrap=NormalizedMean,
     )
 
 
@@ -126,4 +147,5 @@ ALGORITHM = Algorithm(
     params=Params,
     build=build,
     cost=whole_model_cost,
+    refused=REFUSED,
 )

@@ -28,6 +28,7 @@ import functools
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.core import checks
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Cut, ModelSpec
 from tff_partial.core.types import LearningProcess
@@ -63,13 +64,13 @@ class Params(learning.TieredParams):
             )
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
 
     def part_fn(tier: Tier) -> learning.PartFn:
         return functools.partial(parts.stopped, cut=_mask(model, params, tier))
 
-    return learning.build_tiered_process(model, params, part_fn)
+    return learning.build_tiered_process(model, params, part_fn, aggregator)
 
 
 def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:

@@ -17,6 +17,7 @@ import dataclasses
 
 from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
 from tff_partial.core import checks
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.server_optimizers import ServerOptimizer
@@ -47,13 +48,14 @@ class Params:
             raise ValueError(f"mu must not be negative. Received: mu={self.mu}")
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
     return learning.build_learning_process(
         model,
         params.local,
         pull=params.mu,
         weighting=params.weighting,
+        aggregator=aggregator,
         server=params.server,
     )
 

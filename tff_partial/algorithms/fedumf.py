@@ -29,8 +29,9 @@ from __future__ import annotations
 import dataclasses
 
 from tff_partial.algorithms.declaration import Algorithm, whole_model_cost
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
-from tff_partial.processes import stale_updates, stateful
+from tff_partial.processes import stale_updates, stateful, uploads
 from tff_partial.processes.stateful_rules import Client, Update
 
 
@@ -51,7 +52,9 @@ class Params(stateful.StatefulParams):
         stale_updates.check_coefficient("alpha", self.alpha)
 
 
-def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
+def build(
+    model: ModelSpec, params: Params, aggregator: AggregatorLike = None
+) -> stateful.StatefulProcess:
     """Return the process."""
 
     def train(client: Client) -> Update:
@@ -64,7 +67,9 @@ def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
         client=train,
         unselected=stale_updates.also_training(params.literal),
     )
-    return stateful.build(model, params.local, rules, params.weighting, server=params.server)
+    return stateful.build(
+        model, params.local, rules, params.weighting, aggregator, server=params.server
+    )
 
 
 ALGORITHM = Algorithm(
@@ -76,4 +81,5 @@ ALGORITHM = Algorithm(
     cost=whole_model_cost,
     needs=("population",),
     next_cohort_trains=True,
+    refused=uploads.REFUSED,
 )

@@ -21,10 +21,11 @@ import collections
 import dataclasses
 
 from tff_partial.algorithms.declaration import Algorithm, Defaults
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Structure
 from tff_partial.core.vectors import Vector, choose
-from tff_partial.processes import drift_correction, stale_updates, stateful
+from tff_partial.processes import drift_correction, stale_updates, stateful, uploads
 from tff_partial.processes.stateful_rules import Client, Update
 
 
@@ -45,7 +46,9 @@ class Params(drift_correction.DriftParams):
         stale_updates.check_coefficient("fusion", self.fusion)
 
 
-def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
+def build(
+    model: ModelSpec, params: Params, aggregator: AggregatorLike = None
+) -> stateful.StatefulProcess:
     """Return the process."""
     rules = drift_correction.create_rules(params)
 
@@ -68,7 +71,7 @@ def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
         client=train,
         unselected=stale_updates.also_training(params.literal),
     )
-    return stateful.build(model, params.local, combined, params.weighting)
+    return stateful.build(model, params.local, combined, params.weighting, aggregator)
 
 
 ALGORITHM = Algorithm(
@@ -80,5 +83,6 @@ ALGORITHM = Algorithm(
     cost=drift_correction.cost,
     needs=("population",),
     next_cohort_trains=True,
+    refused=uploads.REFUSED,
     defaults=Defaults(demo={"alpha": 0.1}),
 )

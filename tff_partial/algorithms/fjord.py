@@ -26,6 +26,7 @@ import dataclasses
 
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.layers import parts
@@ -37,7 +38,7 @@ from tff_partial.tiers import Tier
 Params = submodel.SubmodelParams
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
     small = [params.submodel(model, tier) for tier in params.tiers]
     channels = groups.analyse(model)
@@ -48,7 +49,7 @@ def build(model: ModelSpec, params: Params) -> LearningProcess:
         resized = groups.resized(channels, small[tier].sizes)
         return nested_models.create_part(resized, model_of(tier), nested)
 
-    return submodel.build(model, params, selection.ordered, create_part)
+    return submodel.build(model, params, selection.ordered, create_part, aggregator=aggregator)
 
 
 def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:

@@ -26,6 +26,7 @@ normalisation the scaler divides the outputs of convolutions.
 from __future__ import annotations
 
 from tff_partial.algorithms.declaration import Algorithm, Defaults
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.processes import submodel
@@ -34,9 +35,9 @@ from tff_partial.submodels import selection
 Params = submodel.HeteroParams
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
-    return submodel.build(model, params, selection.ordered)
+    return submodel.build(model, params, selection.ordered, aggregator=aggregator)
 
 
 ALGORITHM = Algorithm(

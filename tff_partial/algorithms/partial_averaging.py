@@ -32,6 +32,7 @@ from typing import ClassVar
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import checks
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.processes import averaging, parameter_subsets
 from tff_partial.tiers import Tier
@@ -53,12 +54,14 @@ class Params(averaging.AveragingParams):
         checks.one_of("partition", self.partition, parameter_subsets.PARTITIONS)
 
 
-def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:
+def build(
+    model: ModelSpec, params: Params, aggregator: AggregatorLike = None
+) -> averaging.AveragingProcess:
     """Return the process."""
     tau = params.interval()
     layout = parameter_subsets.create(model, params.partition, tau)
     every_step = [(step, step + 1, step) for step in range(tau)]
-    return averaging.build(model, params, averaging.Rules(layout, every_step))
+    return averaging.build(model, params, averaging.Rules(layout, every_step), aggregator)
 
 
 def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
@@ -77,5 +80,6 @@ ALGORITHM = Algorithm(
     build=build,
     cost=cost,
     needs=("population", "active"),
+    refused=averaging.REFUSED,
     defaults=Defaults(local_steps=10),
 )

@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 
 from tff_partial.algorithms.declaration import Algorithm, Defaults, whole_model_cost
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.processes import averaging, parameter_subsets
 
@@ -30,11 +31,13 @@ class Params(averaging.AveragingParams):
     design: int = 1
 
 
-def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:
+def build(
+    model: ModelSpec, params: Params, aggregator: AggregatorLike = None
+) -> averaging.AveragingProcess:
     """Return the process."""
     layout = parameter_subsets.whole_model(model)
     rules = averaging.Rules(layout, [(0, params.interval(), 0)])
-    return averaging.build(model, params, rules)
+    return averaging.build(model, params, rules, aggregator)
 
 
 ALGORITHM = Algorithm(
@@ -45,5 +48,6 @@ ALGORITHM = Algorithm(
     build=build,
     cost=whole_model_cost,  # clients that become active get the average anyway
     needs=("population", "active"),
+    refused=averaging.REFUSED,
     defaults=Defaults(local_steps=10),
 )

@@ -23,6 +23,7 @@ import functools
 
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import Cut, ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.layers import parts
@@ -32,14 +33,14 @@ from tff_partial.tiers import Tier
 Params = learning.TieredParams
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
     size = params.local.batch_size
 
     def part_fn(tier: Tier) -> learning.PartFn:
         return functools.partial(parts.leading, removed=_removed(model, tier, size))
 
-    return learning.build_tiered_process(model, params, part_fn)
+    return learning.build_tiered_process(model, params, part_fn, aggregator)
 
 
 def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:

@@ -32,9 +32,10 @@ from typing import ClassVar
 
 from tff_partial import costs
 from tff_partial.algorithms.declaration import Algorithm
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.vectors import Vector
-from tff_partial.processes import stateful
+from tff_partial.processes import stateful, uploads
 from tff_partial.processes.stateful_rules import VARIATES_NEED_SGD, Client, Server, Update
 from tff_partial.tiers import Tier
 
@@ -57,7 +58,9 @@ def _train(client: Client) -> Update:
     return Update(y, state=gradient - slope, summed=summed)
 
 
-def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
+def build(
+    model: ModelSpec, params: Params, aggregator: AggregatorLike = None
+) -> stateful.StatefulProcess:
     """Return the process."""
     population = params.check_population()
 
@@ -73,7 +76,9 @@ def build(model: ModelSpec, params: Params) -> stateful.StatefulProcess:
         client=_train,
         server=update_server,
     )
-    return stateful.build(model, params.local, rules, params.weighting, server=params.server)
+    return stateful.build(
+        model, params.local, rules, params.weighting, aggregator, server=params.server
+    )
 
 
 def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:
@@ -89,4 +94,5 @@ ALGORITHM = Algorithm(
     build=build,
     cost=cost,
     needs=("population",),
+    refused=uploads.REFUSED,
 )

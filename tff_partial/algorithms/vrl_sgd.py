@@ -27,6 +27,7 @@ import dataclasses
 from typing import ClassVar
 
 from tff_partial.algorithms.declaration import Algorithm, Defaults, whole_model_cost
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.processes import averaging, parameter_subsets
 from tff_partial.processes.stateful_rules import VARIATES_NEED_SGD
@@ -40,11 +41,13 @@ class Params(averaging.AveragingParams):
     NEEDS_SGD: ClassVar[str] = VARIATES_NEED_SGD
 
 
-def build(model: ModelSpec, params: Params) -> averaging.AveragingProcess:
+def build(
+    model: ModelSpec, params: Params, aggregator: AggregatorLike = None
+) -> averaging.AveragingProcess:
     """Return the process."""
     layout = parameter_subsets.whole_model(model)
     rules = averaging.Rules(layout, [(0, params.interval(), 0)], variance_reduced=True)
-    return averaging.build(model, params, rules)
+    return averaging.build(model, params, rules, aggregator)
 
 
 ALGORITHM = Algorithm(
@@ -55,5 +58,6 @@ ALGORITHM = Algorithm(
     build=build,
     cost=whole_model_cost,
     needs=("population", "active"),
+    refused=averaging.REFUSED,
     defaults=Defaults(local_steps=10),
 )

@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 
 from tff_partial.algorithms.declaration import Algorithm
+from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
 from tff_partial.processes import submodel
@@ -36,9 +37,9 @@ class Params(submodel.SubmodelParams):
         return submodel.create_submodel(model, rate, rounding="floor")
 
 
-def build(model: ModelSpec, params: Params) -> LearningProcess:
+def build(model: ModelSpec, params: Params, aggregator: AggregatorLike = None) -> LearningProcess:
     """Return the process."""
-    return submodel.build(model, params, selection.ordered)
+    return submodel.build(model, params, selection.ordered, aggregator=aggregator)
 
 
 ALGORITHM = Algorithm(

@@ -1,18 +1,19 @@
 """What training a model costs a client, beside the papers' figures.
 
 python -m tff_partial.costs --model=resnet20 --tiers=strong,7,0.3
-python -m tff_partial.costs --model=resnet20 --compare=embracing,heterofl --tier=memory:0.25
+python -m tff_partial.costs --model=resnet20 --compare=fedavg,embracing,heterofl --tier=memory:0.25
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, Optional
 
 from tff_partial import costs
 from tff_partial.algorithms import registry
+from tff_partial.algorithms.declaration import Algorithm
 from tff_partial.cli import command_line
 from tff_partial.core import checks, own_code
 from tff_partial.core.local_training import LocalTraining
@@ -22,7 +23,7 @@ from tff_partial.costs import overview
 from tff_partial.experiments import bundled, own
 from tff_partial.experiments.bundled import models
 from tff_partial.recipes import catalog, exact
-from tff_partial.tiers import NAMED_RATES, NAMES, Tier, as_tiers
+from tff_partial.tiers import NAMED_RATES, NAMES, Tier, as_tiers, create
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     add("--task", help="Task whose input and classes to take; by default those of the paper.")
     add("--num_classes", help="Number of classes, if other than the task's.")
     add("--tiers", default=",".join(NAMES), help="Tiers, such as strong,7,0.3.")
-    add("--compare", help="Algorithms to put beside each other, such as embracing,heterofl.")
+    add("--compare", help="Algorithms to put beside each other, such as fedavg,embracing,heterofl.")
     add("--tier", help="Tiers to compare them at, such as memory:0.25; --tiers by default.")
     add("--json", action="store_true", help="Print JSON.")
     try:
@@ -64,24 +65,38 @@ def compare(
 ) -> dict[str, Any]:
     """Return what clients of the same tiers take with each algorithm.
 
+    An algorithm without tiers has one row: its clients train the whole model.
+
     Raises:
-      ValueError: If an algorithm is unknown or has no tiers, or a tier does not exist for it.
+      ValueError: If an algorithm is unknown, or a tier does not exist for it.
     """
-    tiered = [name for name, known in registry.ALGORITHMS.items() if "tiers" in known.needs]
     whole, rows = costs.whole(model, batch_size), []
     for name in algorithms:
-        checks.one_of("compare", name, tiered)
-        algorithm = registry.ALGORITHMS[name]
-        local = LocalTraining(steps=1, batch_size=batch_size)
-        params = algorithm.params(local=local, tiers=("strong", *tiers))
-        strong, *found = [algorithm.cost(model, params, tier) for tier in params.tiers]
-        for tier, cost in zip(params.tiers[1:], found):
-            remark = overview.remark(
-                model, tier, cost, strong, batch_size, algorithm.tiers_are_rates
-            )
+        checks.one_of("compare", name, registry.ALGORITHMS)
+        for tier, cost, remark in _compared(model, registry.ALGORITHMS[name], tiers, batch_size):
             figures = overview.figures(cost, whole, batch_size)
-            rows.append({"algorithm": name, "tier": tier.name, **figures, "note": remark})
+            rows.append({"algorithm": name, "tier": tier, **figures, "note": remark})
     return {"batch_size": batch_size, "rows": rows}
+
+
+def _compared(
+    model: ModelSpec, algorithm: Algorithm[Any], tiers: Sequence[str], batch_size: int
+) -> Iterator[tuple[str, costs.ClientCost, str]]:
+    """Yield for each tier its name, what a client of it takes, and a remark."""
+    has_tiers = "tiers" in algorithm.needs
+    known = {"tiers": ("strong", *tiers), "population": 1, "active": 1}
+    needed = {name: known[name] for name in algorithm.needs if name in known}
+    params = algorithm.params(local=LocalTraining(steps=1, batch_size=batch_size), **needed)
+    strong = algorithm.cost(model, params, create("strong"))
+    if not has_tiers:
+        yield "all", strong, "has no tiers: every client trains the whole model"
+    for tier in params.tiers[1:] if has_tiers else ():
+        cost = algorithm.cost(model, params, tier)
+        yield (
+            tier.name,
+            cost,
+            overview.remark(model, tier, cost, strong, batch_size, algorithm.tiers_are_rates),
+        )
 
 
 def _format_comparison(name: str, found: Mapping[str, Any]) -> str:

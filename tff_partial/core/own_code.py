@@ -18,6 +18,8 @@ import textwrap
 import types
 from typing import Any
 
+from tff_partial.core import checks
+
 # Of their objects only plain fields are looked at.
 _LIBRARIES = ("tensorflow", "tensorflow_federated", "keras")
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
@@ -82,9 +84,10 @@ def load(flag: str, text: str) -> Any:
     try:
         return functools.reduce(getattr, attribute.split("."), found)
     except AttributeError:
-        known = sorted(name for name in vars(found) if not name.startswith("_"))[:20]
+        known = sorted(name for name in vars(found) if not name.startswith("_"))
         raise ValueError(
-            f"{expected} something in {module_name} ({', '.join(known)}). {received}"
+            f"{expected} something in {module_name} ({', '.join(known[:20])}). {received}"
+            f"{checks.did_you_mean(attribute, known)}"
         ) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from typing import Callable, Optional
@@ -12,6 +13,7 @@ from tff_partial import runtime
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Row
 from tff_partial.costs.rounds import Accounts
+from tff_partial.experiments import privacy
 from tff_partial.experiments.participation import RoundResult
 from tff_partial.results.metrics import SAMPLED_ACCURACY
 
@@ -41,18 +43,33 @@ class Callback:
 
 
 class Costs(Callback):
-    """Adds what a round costs its clients; drops clients that miss the simulated deadline."""
+    """Adds what a round costs its clients; drops clients that miss the simulated deadline.
 
-    def __init__(self, accounts: Accounts) -> None:
-        self._accounts = accounts
+    Nothing is added if it `tells` nothing: costs and counts say who took part.
+    """
+
+    def __init__(self, accounts: Accounts, tells: bool = True) -> None:
+        self._accounts, self._tells = accounts, tells
         self._columns: Row = {}
 
     def on_cohort(self, round_num: int, clients: Sequence[int]) -> Sequence[int]:
-        in_time, self._columns = self._accounts.of_round(clients, round_num)
+        in_time, columns = self._accounts.of_round(clients, round_num)
+        self._columns = columns if self._tells else {}
         return in_time
 
     def on_result(self, round_num: int, result: RoundResult, is_evaluated: bool) -> Row:
         return self._columns
+
+
+class Epsilon(Callback):
+    """Adds the epsilon of the rounds so far; the cell is empty without noise."""
+
+    def __init__(self, accounting: privacy.Accounting) -> None:
+        self._accounting = accounting
+
+    def on_result(self, round_num: int, result: RoundResult, is_evaluated: bool) -> Row:
+        epsilon = self._accounting.epsilon(round_num + 1)
+        return {"epsilon": round(epsilon, 6) if math.isfinite(epsilon) else ""}
 
 
 class Places(Callback):
@@ -99,7 +116,8 @@ class ProgressBar(Callback):
     def on_round(self, done: int, row: Row) -> None:
         tested = [row.get(name, "") for name in ("test_accuracy", SAMPLED_ACCURACY)]
         self._accuracy = next((f"{a:.4f}" for a in tested if a != ""), self._accuracy)
-        loss = "" if row["train_loss"] == "" else f"{float(row['train_loss'] or 0):.4f}"
+        trained = row.get("train_loss", "")
+        loss = "" if trained == "" else f"{float(trained or 0):.4f}"
         shown = [f"loss={loss}", f"accuracy={self._accuracy}", self._place() if self._place else ""]
         self._bar.set_postfix_str(", ".join(filter(None, shown)), refresh=False)
         self._bar.update()

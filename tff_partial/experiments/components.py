@@ -7,6 +7,7 @@ from typing import Callable, Optional
 from tff_partial import costs
 from tff_partial import tiers as tier_types
 from tff_partial.core import tracing
+from tff_partial.core.aggregators import MEAN
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array
 from tff_partial.costs import overview, rounds
@@ -80,7 +81,11 @@ def create_process(
     What is traced for it is kept in the store.
     """
     with tracing.kept_in(store):
-        process = experiment.algorithm.build(model, config.create_params(experiment, data))
+        given = model, config.create_params(experiment, data)
+        aggregator = config.aggregator_of(experiment)
+        # An algorithm of a user's may know the mean only.
+        with_aggregator = {} if aggregator is MEAN else {"aggregator": aggregator}
+        process = experiment.algorithm.build(*given, **with_aggregator)
     if several_workers and isinstance(process, AveragingProcess):
         return process.in_steps()
     return process
@@ -127,7 +132,7 @@ def create_accounts(
     accounts = rounds.Accounts(
         [tier.label for tier in tiers],
         config.tier_of(experiment),
-        _tier_shares(experiment),
+        config.tier_shares(experiment),
         [experiment.algorithm.cost(model, params, tier) for tier in tiers],
         costs.whole(model, params.local.batch_size),
         params.local,
@@ -163,13 +168,3 @@ def tier_lines(experiment: Experiment, model: ModelSpec, accounts: rounds.Accoun
     ]
     rows = [{"tier": name, **each} for name, each in accounts.figures().items()]
     return [*overview.lines(rows), *(f"note: {text}" for text in remarks if text)]
-
-
-def _tier_shares(experiment: Experiment) -> list[float]:
-    """Return the share of each tier in those who take part."""
-    settings = experiment.settings
-    if settings.capacities:
-        return list(tier_types.parse_drawn(settings.capacities).values())
-    tiers = config.tiers_of(experiment)
-    chosen = tier_types.select(tiers, settings.only_tiers)
-    return [tier.count * (tier in chosen) / settings.participants for tier in tiers]

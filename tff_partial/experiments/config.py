@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -13,11 +14,13 @@ from tff_partial import tiers
 from tff_partial.algorithms import registry
 from tff_partial.algorithms.declaration import Algorithm, Defaults
 from tff_partial.core import checks, local_optimizers, local_training, schedules
+from tff_partial.core.aggregators import MEAN, Aggregator, Robust, Secure
 from tff_partial.core.fields import Value
+from tff_partial.core.private_aggregation import Private
 from tff_partial.core.server_optimizers import ServerOptimizer
 from tff_partial.core.types import Array
 from tff_partial.costs.rounds import Devices, parse_speeds
-from tff_partial.experiments import bundled, flags, own
+from tff_partial.experiments import bundled, flags, own, privacy
 from tff_partial.experiments.bundled import models, tasks
 from tff_partial.experiments.participation import ClientArrays, TierFn
 from tff_partial.results.schema import OPTIMIZERS
@@ -111,13 +114,18 @@ def create(
             values["round_deadline"],
             values["full_model_seconds"],
         ),
-        _hyperparameters(algorithm, values),
+        _hyperparameters(algorithm, values, settings.aggregation == "dp"),
         task_name,
     )
     create_params(experiment)  # checks them
     if experiment.augment and chosen_task.augment is None:
         name = chosen_task.name
         raise ValueError(f"augment must be used with a task that has one. Received: task={name!r}")
+    if settings.aggregation == "dp" and experiment.normalization == "static":
+        raise ValueError(
+            "normalization must not be static with aggregation='dp': its statistics are those of "
+            "clients' examples. Received: normalization='static'; group and none keep none"
+        )
     return experiment
 
 
@@ -156,21 +164,42 @@ def _changed(
     settings = dataclasses.replace(base, **changes)
     _check_optimizer_flags(settings, given)
     schedules.create(settings.learning_rate).check(settings.rounds)
-    return settings
+    _check_aggregation(algorithm, settings)
+    return privacy.resolve(settings, given)
 
 
-# A flag's beginning -> the setting that names the optimiser, and those that heed the flag.
+def _check_aggregation(algorithm: Algorithm[Any], settings: tasks.Settings) -> None:
+    """Raise a ValueError if the algorithm cannot be combined with how updates are."""
+    chosen, refused = settings.aggregation, algorithm.refused
+    if chosen != "mean" and "aggregator" not in inspect.signature(algorithm.build).parameters:
+        refused = {chosen: "its build takes no aggregator"}
+    if chosen in refused:
+        raise ValueError(
+            f"aggregation must not be {chosen} with {algorithm.name}: {refused[chosen]}. "
+            f"Received: aggregation={chosen!r}"
+        )
+    if settings.sampling == "poisson" and (settings.sampler or "active" in algorithm.needs):
+        raise ValueError(
+            "sampling must be fixed with a sampler, and where clients stay active. "
+            f"Received: sampling='poisson', sampler={settings.sampler!r}"
+        )
+
+
+# A flag's beginning -> the setting that says who heeds it, and the values that do.
 _HEEDED = {
     "local_beta_": ("local_optimizer", ("adam", "adamw")),
     "local_epsilon": ("local_optimizer", ("adam", "adamw")),
     "server_beta_1": ("server_optimizer", ("fedavgm", "fedadam", "fedyogi")),
     "server_beta_2": ("server_optimizer", ("fedadam", "fedyogi")),
     "server_tau": ("server_optimizer", ("fedadam", "fedyogi")),
+    "robust_clip": ("aggregation", ("robust",)),
+    "secure_bound": ("aggregation", ("secure",)),
+    **dict.fromkeys(privacy.FLAGS, ("aggregation", ("dp",))),
 }
 
 
 def _check_optimizer_flags(settings: tasks.Settings, given: Mapping[str, Any]) -> None:
-    """Raise a ValueError if a flag that the optimiser does not heed is given another value."""
+    """Raise a ValueError if a flag that the chosen one does not heed is given another value."""
     for name, value in given.items():
         for start, (setting, heeding) in _HEEDED.items():
             chosen, is_other = getattr(settings, setting), value not in (None, OPTIMIZERS.get(name))
@@ -196,8 +225,13 @@ def _normalization(model: str, algorithm: Algorithm[Any], given: Optional[str]) 
     return given
 
 
-def _hyperparameters(algorithm: Algorithm[Any], values: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the algorithm's hyperparameters that are given, or a demo's, by their short names."""
+def _hyperparameters(
+    algorithm: Algorithm[Any], values: Mapping[str, Value], is_private: bool
+) -> dict[str, Value]:
+    """Return the algorithm's hyperparameters that are given, or a demo's, by their short names.
+
+    Private aggregation counts every client alike, whatever the algorithm does by default.
+    """
     algo = algorithm.name
     given = [name for name in flags.OWNERS if values[name] is not None]
     for name in given:
@@ -206,7 +240,9 @@ def _hyperparameters(algorithm: Algorithm[Any], values: Mapping[str, Value]) -> 
                 f"{name} must be used with algo={flags.OWNERS[name]!r}. Received: algo={algo!r}"
             )
     demo = algorithm.defaults.demo if values["preset"] == "demo" else {}
-    return {**demo, **{name[len(algo) + 1 :]: values[name] for name in given}}
+    has_weighting = "weighting" in (field.name for field in algorithm.hyperparameters)
+    uniform: dict[str, Value] = {"weighting": "uniform"} if is_private and has_weighting else {}
+    return {**demo, **uniform, **{name[len(algo) + 1 :]: values[name] for name in given}}
 
 
 def without_zero_target(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -310,6 +346,30 @@ def mixed_examples(data: ClientArrays, seed: int, examples: int = 2000) -> Array
     inputs = [rng.permutation(data.client(int(client))[0])[:examples] for client in clients]
     turn = np.concatenate([np.arange(len(x)) for x in inputs])
     return rng.permutation(np.concatenate(inputs)[np.argsort(turn, kind="stable")[:examples]])
+
+
+def aggregator_of(experiment: Experiment) -> Aggregator:
+    """Return how updates are combined."""
+    settings = experiment.settings
+    if settings.aggregation == "robust":
+        return Robust(settings.robust_clip)
+    if settings.aggregation == "secure":
+        return Secure(settings.secure_bound)
+    if settings.aggregation == "dp":
+        contributors = [settings.clients_per_round * share for share in tier_shares(experiment)]
+        noise = settings.dp_noise_multiplier or 0.0
+        return Private(noise, tuple(contributors), settings.dp_clip)
+    return MEAN
+
+
+def tier_shares(experiment: Experiment) -> list[float]:
+    """Return the share of each tier in those who take part."""
+    settings = experiment.settings
+    if settings.capacities:
+        return list(tiers.parse_drawn(settings.capacities).values())
+    everyone = tiers_of(experiment)
+    chosen = tiers.select(everyone, settings.only_tiers)
+    return [tier.count * (tier in chosen) / settings.participants for tier in everyone]
 
 
 def tiers_of(experiment: Experiment) -> tuple[tiers.Tier, ...]:

@@ -17,7 +17,7 @@ from typing import Callable, Optional
 import numpy as np
 
 from tff_partial.core.evaluation import Evaluation
-from tff_partial.core.types import Cell, Row, ServerState, Weights
+from tff_partial.core.types import Cell, Row, ServerState, Structure, Weights
 from tff_partial.experiments import divergence
 from tff_partial.experiments.callbacks import Callback
 from tff_partial.experiments.outputs import Outputs
@@ -39,6 +39,8 @@ _NOT_TESTED: Row = {"test_loss": "", "test_accuracy": "", "test_examples": ""}
 # Metrics of a process that become columns: those of clients and of the server in every round, and
 # discrepancies after its steps; losses of local models where the round is evaluated.
 _EVERY_ROUND, _EVALUATED = ("client_work", "finalizer", "discrepancies"), ("losses",)
+# Clients whose update was zeroed or clipped, and the norms; the clip of private aggregation.
+_AGGREGATION = ("zeroed_count", "zeroing_norm", "clipped_count", "clipping_norm", "clip")
 
 
 class Interrupted(Exception):
@@ -182,7 +184,15 @@ def _columns_of_process(result: RoundResult, is_evaluated: bool) -> Row:
             is_missing = name.startswith(TIER_ACCURACY) and np.isnan(value)
             if is_missing or (nobody_trained and part != "finalizer"):
                 values[name] = ""
-    return _joined(list(metrics.values()))
+    return _joined([*metrics.values(), aggregation_columns(result.metrics.get("aggregator"))])
+
+
+def aggregation_columns(measurements: Structure) -> Row:
+    """Return what TFF's aggregators measure that is worth a column."""
+    found: dict[str, Cell] = {}
+    for name, value in measurements.items() if isinstance(measurements, Mapping) else ():
+        found |= {name: value} if name in _AGGREGATION else aggregation_columns(value)
+    return found
 
 
 def _joined(rows: Sequence[Row]) -> Row:

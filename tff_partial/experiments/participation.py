@@ -53,6 +53,8 @@ class LoopOptions:
         all by default.
       stop_when_diverged: Whether a loss or weights that are not finite end the run.
       sampler: Draws the clients of a round, at random by default.
+      sampling: Without a sampler, so many are drawn (`fixed`), or each with the probability that
+        gives so many on average (`poisson`).
     """
 
     rounds: int
@@ -64,6 +66,7 @@ class LoopOptions:
     client_state_cache: Optional[int] = None
     stop_when_diverged: bool = True
     sampler: Optional[Sampler] = None
+    sampling: str = "fixed"
 
 
 class ClientArrays(Protocol):
@@ -101,6 +104,15 @@ def sample_clients(
     """Draw `cohort` different clients, of so many or of these ids."""
     generator = np.random.default_rng([seed, round_num])
     return generator.choice(population, cohort, replace=False)
+
+
+def poisson_sample(
+    population: Union[int, Array], cohort: int, round_num: int, seed: int
+) -> np.ndarray:
+    """Draw each client, of so many or of these ids, with the probability cohort / their number."""
+    ids = np.arange(population) if isinstance(population, int) else population
+    generator = np.random.default_rng([seed, round_num])
+    return ids[generator.random(len(ids)) < cohort / len(ids)]
 
 
 class Participation:
@@ -145,7 +157,8 @@ class Participation:
         drawn = round_num // period if period else 0
         if options.sampler is not None:
             return self._sampled(options.sampler, who, drawn)
-        ids = sample_clients(who, options.clients_per_round, drawn, options.seed)
+        draw = poisson_sample if options.sampling == "poisson" else sample_clients
+        ids = draw(who, options.clients_per_round, drawn, options.seed)
         return [int(i) for i in ids]
 
     def _sampled(self, sampler: Sampler, who: Union[int, Array], round_num: int) -> list[int]:

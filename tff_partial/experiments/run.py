@@ -33,6 +33,7 @@ from tff_partial.experiments import (
     flags,
     loop,
     own,
+    privacy,
     trace_cache,
     trackers,
 )
@@ -214,10 +215,12 @@ def _train(
     prepared: Prepared, experiment: Experiment, spread: Optional[runtime.SpreadContext]
 ) -> None:
     data, model, settings = prepared.data, prepared.model, experiment.settings
+    accounting = privacy.accounting(settings)
     is_static = experiment.normalization == "static"
     calibration = config.mixed_examples(data, experiment.seed) if is_static else None
     watching = [
-        callbacks.Costs(prepared.accounts),
+        callbacks.Costs(prepared.accounts, tells=accounting is None),
+        *([] if accounting is None else [callbacks.Epsilon(accounting)]),
         callbacks.TensorBoard(prepared.folder),
         *_trackers(prepared),
         *([] if spread is None else [callbacks.Places(spread)]),
@@ -260,6 +263,7 @@ def _loop_options(prepared: Prepared, experiment: Experiment) -> loop.LoopOption
         config.participants(experiment),
         prepared.execution.cache,
         sampler=own_code.load("sampler", settings.sampler) if settings.sampler else None,
+        sampling=settings.sampling,
     )
 
 
@@ -276,7 +280,8 @@ def finish(prepared: Prepared, stopped: Optional[Exception] = None) -> Result:
     rows = metrics.read(folder)
     if not rows:
         return Result(folder, {}, [])
-    if all(row["train_loss"] is None for row in rows):
+    is_private = settings.get("aggregation") == "dp"  # training reports nothing then
+    if not is_private and all(row["train_loss"] is None for row in rows):
         say("warning: no client was in time in any round; the model is the initial one")
     diverged_at = stopped.round_num if isinstance(stopped, DivergedError) else None
     totals = summary.summarize(settings, data, rows, diverged_at)

@@ -26,6 +26,7 @@ def simulate(
     tiers: Union[Sequence[int], TierFn, None] = None,
     seed: int = 0,
     sampler: Optional[Sampler] = None,
+    sampling: str = "fixed",
 ) -> Iterator[RoundResult]:
     """Train a process and yield what each round gives.
 
@@ -42,6 +43,8 @@ def simulate(
       seed: Seed of the sampling and of the clients' batches.
       sampler: (Numbers of the clients, how many, round from 0, seed) -> the numbers of those that
         train; drawn at random by default.
+      sampling: Without a sampler, so many are drawn (`fixed`), or each with the probability that
+        gives so many on average (`poisson`).
 
     Yields:
       A `RoundResult`: the server's `state`, the `metrics` and what clients keep. The model is
@@ -61,7 +64,7 @@ def simulate(
 
     def run() -> Iterator[RoundResult]:
         runtime.set_default_if_unset()
-        options = LoopOptions(rounds, count, seed, sampler=sampler)
+        options = LoopOptions(rounds, count, seed, sampler=sampler, sampling=sampling)
         participation = Participation(process, population, options, tier_of=tier_of)
         state = process.initialize()
         for round_num in range(rounds):

@@ -28,6 +28,7 @@ from typing import ClassVar, Optional
 import numpy as np
 
 from tff_partial.core import checks, local_optimizers
+from tff_partial.core.aggregators import AggregatorLike, as_aggregator
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array, ServerState, Structure
@@ -35,6 +36,11 @@ from tff_partial.processes import averaging_round, stateful
 from tff_partial.processes.averaging_computations import Rules, Setting
 
 DESIGNS = (1, 2)
+REFUSED = dict.fromkeys(
+    ("robust", "secure", "dp", "given"),
+    "clients send parts of their models, not updates, and the smallest of their losses",
+)
+"""Aggregations of local models that are refused, and why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,8 +166,15 @@ class AveragingProcess(stateful.StatefulProcess):
         return OrderedDict(initial, correction=value["correction"])
 
 
-def build(model: ModelSpec, params: AveragingParams, rules: Rules) -> AveragingProcess:
-    """Return the process."""
+def build(
+    model: ModelSpec, params: AveragingParams, rules: Rules, aggregator: AggregatorLike = None
+) -> AveragingProcess:
+    """Return the process; the aggregator must be the mean.
+
+    Raises:
+      ValueError: If it is another.
+    """
+    as_aggregator(aggregator).check(REFUSED)
     if params.measure_steps:
         rules = rules.by_step()
     setting = Setting(model, params.local, params.weighting, rules, params.measure_steps)

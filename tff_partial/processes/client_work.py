@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Callable, Optional
 
 from tff_partial.core import client_data, local_training, tracing
+from tff_partial.core.aggregators import MEAN, Aggregator
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Model, ModelSpec
@@ -29,12 +30,13 @@ def build(
     tier_names: Sequence[str] = (),
     only: Optional[int] = None,
     store: Optional[tracing.Store] = None,
+    aggregator: Aggregator = MEAN,
 ) -> tff.learning.templates.ClientWorkProcess:
     """Return the client work, whose state is the number of the round.
 
     If `tier_names` are given, the training accuracy of each tier is reported. If `only` is given,
     clients are taken to be of this tier, and those of others are not traced. `store` keeps what is
-    traced.
+    traced. Metrics reach the server as the `aggregator` has it.
     """
     tiers = range(num_tiers) if only is None else [only]
     client_update = tracing.computation(f"client_update of tiers {[*tiers]}", store)(
@@ -50,7 +52,7 @@ def build(
     def next_fn(round_num: Federated, weights: Federated, data: Federated) -> Federated:
         at_clients = tff.federated_broadcast(round_num)
         result, sums = tff.federated_map(client_update, (weights, at_clients, data))
-        metrics = train_metrics(sums, tier_names)
+        metrics = train_metrics(sums, tier_names, aggregator)
         return tff.templates.MeasuredProcessOutput(next_round(round_num), result, metrics)
 
     return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
@@ -148,8 +150,12 @@ def mean_metrics(totals: Metrics) -> dict[str, Tensor]:
     return OrderedDict(train_loss=loss, train_accuracy=accuracy, train_examples=totals["examples"])
 
 
-def train_metrics(sums: Federated, tier_names: Sequence[str] = ()) -> Federated:
+def train_metrics(
+    sums: Federated, tier_names: Sequence[str] = (), aggregator: Aggregator = MEAN
+) -> Federated:
     """Turn clients' sums of loss, correct predictions and examples into means at the server."""
+    if not aggregator.REPORTS_TRAINING:
+        return tff.federated_value(OrderedDict(), tff.SERVER)
 
     @tff.tensorflow.computation
     def finalize(totals: Metrics) -> Metrics:
@@ -161,4 +167,4 @@ def train_metrics(sums: Federated, tier_names: Sequence[str] = ()) -> Federated:
                 metrics[f"train_accuracy_{name}"] = of_tier[i]
         return metrics
 
-    return tff.federated_map(finalize, tff.federated_sum(sums))
+    return tff.federated_map(finalize, aggregator.sum(sums))

@@ -28,6 +28,8 @@ from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.types import Array, Federated, FinalizerProcess, Structure, Tensor, Weights
 
 _BATCH = 128
+REFUSED = dict.fromkeys(("robust", "dp"), "clients send logits beside their update")
+"""Aggregations that are refused where the server distils, and why."""
 
 
 @dataclasses.dataclass(frozen=True)

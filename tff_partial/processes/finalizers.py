@@ -21,6 +21,8 @@ from tff_partial.core.types import (
 from tff_partial.core.vectors import Vector
 from tff_partial.processes.stateful_rules import Rules, Server, State
 
+LEAST_VARIANCE = 1e-3
+
 
 def build(model: ModelSpec, optimizer: ServerOptimizer, result_type: TffType) -> FinalizerProcess:
     """Return the process that makes the server's step, statistics included.
@@ -63,6 +65,30 @@ def build(model: ModelSpec, optimizer: ServerOptimizer, result_type: TffType) ->
         return tff.templates.MeasuredProcessOutput(done[0], done[1], nothing)
 
     return tff.learning.templates.FinalizerProcess(initialize, next_fn)
+
+
+def with_positive_variances(model: ModelSpec, process: FinalizerProcess) -> FinalizerProcess:
+    """Return the process with moving variances of at least `LEAST_VARIANCE`: noise may be less."""
+    names = model.variable_names[len(model.weights_type.trainable) :]
+    is_variance = ["variance" in name for name in names]
+    if not any(is_variance):
+        return process
+
+    @tff.tensorflow.computation(model.weights_type)
+    def clip(weights: Weights) -> Weights:
+        statistics = [
+            tf.maximum(v, LEAST_VARIANCE) if is_one else v
+            for v, is_one in zip(weights.non_trainable, is_variance)
+        ]
+        return tff.learning.models.ModelWeights(weights.trainable, statistics)
+
+    @tff.federated_computation(*process.next.type_signature.parameter)
+    def next_fn(state: Federated, weights: Federated, update: Federated) -> Federated:
+        done = process.next(state, weights, update)
+        result = tff.federated_map(clip, done.result)
+        return tff.templates.MeasuredProcessOutput(done.state, result, done.measurements)
+
+    return tff.learning.templates.FinalizerProcess(process.initialize, next_fn)
 
 
 def _build_sum(model: ModelSpec, rate: float) -> FinalizerProcess:

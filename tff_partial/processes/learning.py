@@ -13,12 +13,15 @@ import functools
 from collections.abc import Sequence
 from typing import Callable, ClassVar, Optional
 
-from tff_partial.core import aggregation, checks, tracing
-from tff_partial.core.lazy import tff
+from typing_extensions import TypeAlias
+
+from tff_partial.core import checks, tracing
+from tff_partial.core.aggregators import MEAN, Aggregator, AggregatorLike, Held, as_aggregator
+from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.server_optimizers import ServerOptimizer
-from tff_partial.core.types import FinalizerProcess, LearningProcess
+from tff_partial.core.types import FinalizerProcess, LearningProcess, Structure, Tensor, Variable
 from tff_partial.layers import parts
 from tff_partial.processes import client_work, finalizers, tiered
 from tff_partial.processes.client_work import ClientFn, train_part
@@ -27,6 +30,7 @@ from tff_partial.tiers import NAMES, Tier, as_tiers
 SUM = ServerOptimizer()
 WEIGHTINGS = ("examples", "uniform")
 PartFn = Callable[[Model], parts.Part]
+Factory: TypeAlias = "tff.aggregators.WeightedAggregationFactory"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +62,10 @@ class TieredParams:
 
 
 def build_tiered_process(
-    model: ModelSpec, params: TieredParams, part_fn: Callable[[Tier], PartFn]
+    model: ModelSpec,
+    params: TieredParams,
+    part_fn: Callable[[Tier], PartFn],
+    aggregator: AggregatorLike = None,
 ) -> LearningProcess:
     """Return the process whose clients train the part that belongs to their tier."""
     return build_learning_process(
@@ -67,6 +74,7 @@ def build_tiered_process(
         [part_fn(tier) for tier in params.tiers],
         weighting=params.weighting,
         server=params.server,
+        aggregator=aggregator,
         tier_names=params.tier_names,
     )
 
@@ -78,7 +86,7 @@ def build_learning_process(
     pull: float = 0.0,
     weighting: str = "examples",
     server: ServerOptimizer = SUM,
-    aggregator: Optional[tff.aggregators.WeightedAggregationFactory] = None,
+    aggregator: AggregatorLike = None,
     tier_names: Sequence[str] = (),
 ) -> LearningProcess:
     """Return the process whose clients train parts of the model.
@@ -90,20 +98,38 @@ def build_learning_process(
       pull: Weight of the penalty 1/2 |w - x|^2, x the server's model, on the trained part.
       weighting: Clients count by their `examples`, or are `uniform`.
       server: What the server makes of the mean update.
-      aggregator: A weighted TFF aggregation factory; the mean over contributors by default.
+      aggregator: How updates are combined (`core.aggregators`), or a weighted TFF aggregation
+        factory; the mean over contributors by default.
       tier_names: If given, the training accuracy of each tier is reported by its name.
 
     Raises:
       ValueError: If `weighting` is not valid.
     """
     check_mean(weighting)
+    combined = as_aggregator(aggregator)
+    combined.check_weighting(weighting)
 
     def create_client_fns(tiers: Sequence[int]) -> list[ClientFn]:
         built = model.instantiate(local.precision, initial=False)
         parts_of_tiers = [part_fns[tier](built) for tier in tiers]
         return [train_part(built, part, local, pull, weighting) for part in parts_of_tiers]
 
-    return compose(model, create_client_fns, len(part_fns), server, aggregator, tier_names)
+    def held(tier: int, round_num: Tensor) -> Structure:
+        built = model.instantiate(initial=False)
+        return _shares_held(built, part_fns[tier](built))
+
+    return compose(model, create_client_fns, len(part_fns), server, combined, tier_names, held=held)
+
+
+def _shares_held(model: Model, part: parts.Part) -> Structure:
+    """Return 1 for each variable that a part trains, else 0, as `client_work` weighs updates."""
+    trained = {id(v) for v in (*part.variables, *part.statistics)}
+
+    def share(variable: Variable) -> Tensor:
+        factor = tf.convert_to_tensor(part.weight(variable), tf.float32)
+        return factor if id(variable) in trained else tf.zeros_like(factor)
+
+    return tf.nest.map_structure(share, model.weights)
 
 
 def compose(
@@ -111,31 +137,46 @@ def compose(
     create_client_fns: client_work.CreateClientFns,
     num_tiers: int,
     server: ServerOptimizer = SUM,
-    aggregator: Optional[tff.aggregators.WeightedAggregationFactory] = None,
+    aggregator: Aggregator = MEAN,
     tier_names: Sequence[str] = (),
     finalizer: Optional[FinalizerProcess] = None,
     is_kept: bool = True,
+    held: Optional[Held] = None,
+    wrap: Optional[Callable[[Factory, bool], Factory]] = None,
 ) -> LearningProcess:
     """Return the process from what clients of each tier do, as `client_work.build` takes it.
 
-    A `finalizer` is what the server does with the mean in place of adding it. With several tiers,
-    `next` is traced tier by tier where the runtime can do that (`tiered`). What clients do may be
-    kept (`tracing`) if `is_kept`: it must be determined by the settings of the run then.
+    The aggregator may have to know what clients of each tier have `held`; `wrap` makes another
+    aggregation of one that says who trained, and says so or not. A `finalizer` is what the server
+    does with the mean in place of adding it. With several tiers, `next` is traced tier by tier
+    where the runtime can do that (`tiered`). What clients do may be kept (`tracing`) if `is_kept`:
+    it must be determined by the settings of the run then.
     """
     store = tracing.installed_for(model) if is_kept else None
     work = functools.partial(
-        client_work.build, model, create_client_fns, num_tiers, tier_names, store=store
+        client_work.build,
+        model,
+        create_client_fns,
+        num_tiers,
+        tier_names,
+        store=store,
+        aggregator=aggregator,
     )
     first = work(only=0)
     result = first.next.type_signature.result.result.member
+    aggregator.check_tiers(num_tiers)
     says_who = finalizer is None and server.name != "sgd"
-    factory = aggregator or aggregation.ContributorMean(says_who=says_who)
+    factory = aggregator.mean(says_who or wrap is not None, held)
+    if wrap is not None:
+        factory = wrap(factory, says_who)
     initial_weights = build_initial_weights(model)
     broadcast = tff.learning.templates.build_broadcast_process(model.weights_type)
     mean = factory.create(result.update, result.update_weight)
     finish = finalizer or finalizers.build(
         model, server, mean.next.type_signature.result.result.member
     )
+    if not aggregator.REPORTS_TRAINING:
+        finish = finalizers.with_positive_variances(model, finish)
 
     def composed(clients: tff.learning.templates.ClientWorkProcess) -> LearningProcess:
         return tff.learning.templates.compose_learning_process(

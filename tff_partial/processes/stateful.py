@@ -19,14 +19,15 @@ from typing import Callable, ClassVar, NamedTuple, Optional
 
 import numpy as np
 
-from tff_partial.core import aggregation, checks
+from tff_partial.core import checks
+from tff_partial.core.aggregators import AggregatorLike, as_aggregator
 from tff_partial.core.lazy import tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.server_optimizers import ServerOptimizer
 from tff_partial.core.types import Computation, Federated, ServerState, Structure, Weights
 from tff_partial.core.vectors import Vector, unwrap, wrap
-from tff_partial.processes import client_work, finalizers, learning
+from tff_partial.processes import client_work, finalizers, learning, uploads
 from tff_partial.processes.stateful_computations import build_client_update, build_server_update
 from tff_partial.processes.stateful_rules import Rules, State, Unselected, nobody
 
@@ -129,14 +130,14 @@ def build(
     local: LocalTraining,
     rules: Rules,
     weighting: str = "uniform",
-    aggregator: Optional[tff.aggregators.WeightedAggregationFactory] = None,
+    aggregator: AggregatorLike = None,
     server: ServerOptimizer = learning.SUM,
 ) -> StatefulProcess:
     """Return the process of an algorithm.
 
-    Clients count in the mean by their `examples`, or are `uniform`; `aggregator` is a weighted TFF
-    aggregation factory in place of the mean over contributors, and `server` what the server makes
-    of the mean.
+    Clients count in the mean by their `examples`, or are `uniform`; `aggregator` says how updates
+    are combined (`core.aggregators`), the mean over contributors by default, and `server` what the
+    server makes of the mean.
 
     Raises:
       ValueError: If `weighting` is not valid.
@@ -144,25 +145,39 @@ def build(
     learning.check_mean(weighting)
     rules = finalizers.with_optimizer(rules, server)
     initial_client_state = _build_initial(model, rules.client_state)
-    factory = aggregator or aggregation.ContributorMean()
-    mean = factory.create(model.weights_type, tff.TensorType(np.float32))
-    initialize = build_initialize(model, mean, _build_initial(model, rules.server_state))
+    combined = as_aggregator(aggregator)
+    combined.check(uploads.REFUSED)
     value_type = initial_client_state.type_signature.result
     client_type = OrderedDict(client_id=np.int64, selected=np.bool_, value=value_type)
     client_update = build_client_update(model, local, rules, weighting)
+    initial_server_state = _build_initial(model, rules.server_state)
+    at_clients = [tff.FederatedType(type_, tff.CLIENTS) for type_ in (client_type, model.data_type)]
+
+    def train(sent: Sequence[Federated], clients: Federated, data: Federated) -> Federated:
+        return tff.federated_map(client_update, (_send(rules, *sent), clients, data))
+
+    def done_type() -> tff.Type:
+        server_types = model.weights_type, initial_server_state.type_signature.result, np.int32
+        at_server = [tff.FederatedType(type_, tff.SERVER) for type_ in server_types]
+        traced = tff.federated_computation(train, at_server, *at_clients)
+        return traced.type_signature.result.member
+
+    upload: uploads.Upload = uploads.MeanAndSums(model, combined)
+    if combined.NAME in ("robust", "secure"):
+        upload = uploads.Joint(combined, done_type())
+    initialize = build_initialize(model, upload, initial_server_state)
 
     @tff.federated_computation(
         initialize.type_signature.result,
-        tff.FederatedType(client_type, tff.CLIENTS),
-        tff.FederatedType(model.data_type, tff.CLIENTS),
+        *at_clients,
     )
     def next_fn(state: Federated, client_states: Federated, data: Federated) -> Federated:
-        done = tff.federated_map(client_update, (_send(rules, state), client_states, data))
-        average = mean.next(state.aggregator, done.update, done.weight)
-        sums = tff.federated_sum(done.summed)
-        new_state = _finalize(rules, weighting, state, average, sums)
-        trained = client_work.train_metrics(done.sums)
-        metrics = OrderedDict(client_work=trained, aggregator=average.measurements)
+        sent = state.global_model_weights, state.finalizer, state.client_work
+        done = train(sent, client_states, data)
+        aggregated = upload.next(state.aggregator, done)
+        new_state = _finalize(rules, weighting, state, aggregated)
+        trained = client_work.train_metrics(done.sums, aggregator=combined)
+        metrics = OrderedDict(client_work=trained, aggregator=aggregated.measurements)
         return Output(new_state, done.client_state, tff.federated_zip(metrics))
 
     others = _build_other_models(rules, initialize.type_signature.result.member)
@@ -182,9 +197,12 @@ def _build_initial(model: ModelSpec, create: Callable[[Vector], State]) -> Compu
 
 
 def build_initialize(
-    model: ModelSpec, mean: tff.templates.AggregationProcess, initial_server_state: Computation
+    model: ModelSpec, mean: uploads.HasInitialize, initial_server_state: Computation
 ) -> Computation:
-    """Return the computation of the server's state before the first round."""
+    """Return the computation of the server's state before the first round.
+
+    `mean` is what aggregates, whose state is part of it.
+    """
     initial_weights = learning.build_initial_weights(model)
     return tff.federated_computation(
         lambda: _state(
@@ -201,23 +219,22 @@ def _state(*parts: Federated) -> Federated:
     return tff.federated_zip(tff.learning.templates.LearningAlgorithmState(*parts))
 
 
-def _send(rules: Rules, state: Federated) -> Federated:
+def _send(rules: Rules, weights: Federated, kept: Federated, round_num: Federated) -> Federated:
     """Return the weights, what the rules send, and the round's number at the clients."""
     send = tff.tensorflow.computation(lambda state: unwrap(rules.sent(wrap(state))))
-    sent = tff.federated_map(send, state.finalizer)
-    values = state.global_model_weights, sent, state.client_work
-    return tff.federated_broadcast(tff.federated_zip(values))
+    sent = tff.federated_map(send, kept)
+    return tff.federated_broadcast(tff.federated_zip((weights, sent, round_num)))
 
 
 def _finalize(
-    rules: Rules, weighting: str, state: Federated, average: Federated, sums: Federated
+    rules: Rules, weighting: str, state: Federated, aggregated: uploads.Aggregated
 ) -> Federated:
     """Return the server's state after a round."""
-    values = state.global_model_weights, state.finalizer, average.result, sums
+    values = state.global_model_weights, state.finalizer, aggregated.mean, aggregated.sums
     types = [value.type_signature.member for value in values]
     weights, kept = tff.federated_map(build_server_update(rules, weighting, *types), values)
     round_num = client_work.next_round(state.client_work)
-    return _state(weights, state.distributor, round_num, average.state, kept)
+    return _state(weights, state.distributor, round_num, aggregated.state, kept)
 
 
 def _build_other_models(rules: Rules, state_type: tff.Type) -> dict[str, Computation]:

@@ -20,13 +20,14 @@ from collections.abc import Sequence
 from typing import Any, Callable, ClassVar, Optional
 
 from tff_partial import costs
+from tff_partial.core.aggregators import AggregatorLike, as_aggregator
 from tff_partial.core.model import Model, ModelSpec
-from tff_partial.core.types import LearningProcess
+from tff_partial.core.types import LearningProcess, Structure, Tensor
 from tff_partial.layers import parts
 from tff_partial.processes import distillation, learning
 from tff_partial.processes import submodel_clients as clients
 from tff_partial.processes.submodel_clients import Submodel
-from tff_partial.submodels import groups, narrowing, selection
+from tff_partial.submodels import groups, narrowing, selection, slicing
 from tff_partial.tiers import Tier, as_tiers
 
 # The small model of a tier, built when it is first asked for.
@@ -116,6 +117,7 @@ def build(
     ),
     distill: Optional[distillation.Distillation] = None,
     outputs_only: bool = False,
+    aggregator: AggregatorLike = None,
 ) -> LearningProcess:
     """Return the process.
 
@@ -127,12 +129,18 @@ def build(
       distill: If given, the server distils the clients' models after every round.
       outputs_only: Whether clients train a model of full size whose other channels are masked
         (`submodel_clients.masked`); `params.submodel` has its `spec` then.
+      aggregator: See `learning.build_learning_process`.
     """
+    combined = as_aggregator(aggregator)
+    combined.check_weighting(params.weighting)
     if distill is not None:
+        combined.check(distillation.REFUSED)
         params.server.check_sum("where the server distils: its Adam makes the step")
     channels = groups.analyse(model)
     create_client_fn = clients.masked if outputs_only else clients.narrow
     small = [params.submodel(model, tier) for tier in params.tiers]
+    is_public = combined.NAME == "dp"
+    public = [selection.expected(create_rule, channels, s.sizes) for s in small if is_public]
     hides_absent, by_class = (mask and channels.classes > 1 for mask in params.masks())
 
     def create_client_fns(tiers: Sequence[int]) -> list[learning.ClientFn]:
@@ -158,15 +166,21 @@ def build(
             for t, each in zip(tiers, exact)
         ]
 
+    def held(tier: int, round_num: Tensor) -> Structure:
+        shares = slicing.held(channels, public[tier](round_num))
+        return clients.as_weights(shares, len(channels.template.trainable))
+
     finalizer = distill and distillation.build_finalizer(model, distill, channels.classes)
     return learning.compose(
         model,
         create_client_fns,
         len(small),
         params.server,
+        combined,
         tier_names=params.tier_names,
         finalizer=finalizer,
         is_kept=distill is None,  # the examples are in the graph
+        held=held,
     )
 
 

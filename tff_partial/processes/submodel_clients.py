@@ -42,7 +42,7 @@ def narrow(
         values = [*weights.trainable, *weights.non_trainable]
         kept = _kept(rule, small, channels, weights, record, round_num)
         start = slicing.extract(channels, values, kept)
-        sums = train(_weights(start, len(weights.trainable)), record, learning_rate(round_num))
+        sums = train(as_weights(start, len(weights.trainable)), record, learning_rate(round_num))
         delta = [v - w for v, w in zip(model.variables, start)]
         classes = _present(record["y"], channels.classes) if by_class else None
         update, held = slicing.restore(channels, delta, kept, classes)
@@ -78,7 +78,7 @@ def masked(
         held = slicing.held(made, kept)
         start = [v * h for v, h in zip(values, held)]
         known = collections.OrderedDict(record, held=tuple(held[:count]))
-        sums = train(_weights(start, count), known, learning_rate(round_num))
+        sums = train(as_weights(start, count), known, learning_rate(round_num))
         delta = [(v - w) * h for v, w, h in zip(model.variables, start, held)]
         if by_class:
             held = slicing.held(made, kept, _present(record["y"], channels.classes))
@@ -121,7 +121,7 @@ def _kept(
 
 def _result(update: Sequence[Tensor], held: Sequence[Tensor], trainable: int) -> Structure:
     return tff.learning.templates.ClientResult(
-        update=_weights(update, trainable), update_weight=_weights(held, trainable)
+        update=as_weights(update, trainable), update_weight=as_weights(held, trainable)
     )
 
 
@@ -167,6 +167,7 @@ def _present(y: Tensor, classes: int) -> Tensor:
     return tf.minimum(tf.math.unsorted_segment_sum(tf.ones_like(y, tf.float32), y, classes), 1.0)
 
 
-def _weights(values: Sequence[Tensor], trainable: int) -> Weights:
+def as_weights(values: Sequence[Tensor], trainable: int) -> Weights:
+    """Return a value for each variable, trainable ones first, as weights."""
     ModelWeights = tff.learning.models.ModelWeights
     return ModelWeights(list(values[:trainable]), list(values[trainable:]))

@@ -5,18 +5,20 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Callable, Optional
 
 from tff_partial.recipes import differences
 from tff_partial.recipes import scale as recipe_scale
 from tff_partial.recipes.schema import Recipe, Row
 from tff_partial.results import checks, schema, text_files
 from tff_partial.results.schema import RecipeResults, RecipeRow
+from tff_partial.system import folder_lock
 
 if TYPE_CHECKING:
     from tff_partial.recipes.plan import Options, PlannedRow
 
 NAME = schema.RECIPE_FILE
+_PATIENCE = 10.0  # seconds; another start writes for less than one
 
 
 def create(
@@ -96,11 +98,18 @@ def merged(path: pathlib.Path, document: RecipeResults, recipe: Recipe) -> Recip
     return dataclasses.replace(document, rows=ordered)
 
 
-def write(folder: pathlib.Path, document: RecipeResults) -> None:
+def write(folder: pathlib.Path, merge: Callable[[], RecipeResults]) -> None:
     """Write recipe.json or sweep.json, complete or not at all.
+
+    Several starts in one folder share its runs (`runner`); the file gets the rows of all.
+
+    Args:
+      folder: The folder.
+      merge: Returns the document, with what is in the folder; no other start writes meanwhile.
 
     Raises:
       ResultsError: If the folder cannot be written.
+      ValueError: If another start with other settings was faster.
     """
 
     def fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -108,8 +117,10 @@ def write(folder: pathlib.Path, document: RecipeResults) -> None:
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        content = dataclasses.asdict(document, dict_factory=fields)
-        text_files.write_json(str(folder / document.file), content)
+        with folder_lock.FolderLock(str(folder), patience=_PATIENCE):
+            document = merge()
+            content = dataclasses.asdict(document, dict_factory=fields)
+            text_files.write_json(str(folder / document.file), content)
     except OSError as error:
         raise text_files.ResultsError(
             f"output_dir must be a folder that can be written. Received: {error}"

@@ -219,7 +219,7 @@ def _compare(ours: Ours, paper: Published) -> str:
 
 
 def _write(plan: Plan, ours: Mapping[str, Ours]) -> None:
-    document.write(plan.folder, plan.document)
+    document.write(plan.folder, plan.merge)
     for row in plan.rows:
         place = plan.folder / row.id / "seed-0"
         place.mkdir(parents=True, exist_ok=True)

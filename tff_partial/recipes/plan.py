@@ -8,10 +8,11 @@ paper's preset refuses embedded data.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 import shlex
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from tff_partial.core import checks as core_checks
 from tff_partial.core.fields import Value
@@ -139,13 +140,26 @@ class PlannedRow:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A recipe's runs, and what recipe.json says of them."""
+    """A recipe's or a sweep's runs.
+
+    Attributes:
+      recipe: The recipe.
+      rows: Those of its rows that are run.
+      folder: Where everything is written.
+      runs: The runs.
+      merge: Returns what recipe.json is to say: this start added to what is there by then. It
+        raises a ValueError if that has other settings.
+    """
 
     recipe: Recipe
     rows: tuple[Row, ...]
     folder: pathlib.Path
     runs: tuple[Run, ...]
-    document: RecipeResults
+    merge: Callable[[], RecipeResults]
+
+    @property
+    def document(self) -> RecipeResults:
+        return self.merge()
 
 
 def create(options: Options) -> Plan:
@@ -181,8 +195,10 @@ def create(options: Options) -> Plan:
         for row in planned
     ]
     document = recipe_document.create(recipe, rows, planned, options)
-    document = recipe_document.merged(folder / recipe_document.NAME, document, recipe)
-    return Plan(recipe, rows, folder, tuple(runs), document)
+    path = folder / recipe_document.NAME
+    merge = functools.partial(recipe_document.merged, path, document, recipe)
+    merge()  # checks it
+    return Plan(recipe, rows, folder, tuple(runs), merge)
 
 
 def _plan_row(recipe: Recipe, row: Row, options: Options) -> PlannedRow:

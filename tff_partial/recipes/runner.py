@@ -55,7 +55,7 @@ def main(options: recipe_plan.Options, jobs: int = 1, dry_run: bool = False) -> 
 def execute(plan: recipe_plan.Plan, jobs: int, data_dir: Optional[str]) -> Outcome:
     """Run what is not finished; the folder's document is written first."""
     _fetch_data(plan, data_dir)
-    document.write(plan.folder, plan.document)
+    document.write(plan.folder, plan.merge)
     say(f"{plan.recipe.name}: {len(plan.runs)} runs; results in {plan.folder}")
     if recipe_results.embedded(plan):
         say(recipe_results.embedded(plan))
@@ -99,6 +99,7 @@ def run_all(runs: Sequence[recipe_plan.Run], jobs: int) -> Outcome:
     outcome, bar = Outcome(), _Progress(runs)
     waiting = collections.deque(run for run in runs if not recipe_results.is_finished(run))
     running: dict[str, tuple[recipe_plan.Run, subprocess.Popen]] = {}
+    elsewhere = set[str]()
 
     def pass_on(number: int) -> None:
         say("\nstopping after the rounds under way; once more stops at once")
@@ -114,6 +115,9 @@ def run_all(runs: Sequence[recipe_plan.Run], jobs: int) -> Outcome:
                     running[run.name] = run, process
                 elif not recipe_results.is_finished(run):
                     waiting.append(run)
+                    if run.name not in elsewhere:
+                        elsewhere.add(run.name)
+                        bar.say(f"{run.name}: another start is running it; waiting (see {run.log})")
             time.sleep(_POLL_SECONDS)
             bar.update(list(running))
             for name, (run, process) in list(running.items()):
@@ -180,6 +184,10 @@ class _Progress:
     def __exit__(self, *unused: object) -> None:
         self.update([run.name for run in self._runs])
         self._bar.close()
+
+    def say(self, line: str) -> None:
+        """Print a line above the bar."""
+        self._bar.write(line, file=sys.stderr)
 
     def update(self, running: Sequence[str]) -> None:
         for run in self._runs:

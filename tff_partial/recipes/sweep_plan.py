@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
+import os
 import pathlib
 import re
 from collections.abc import Iterator, Mapping
@@ -22,7 +24,9 @@ from tff_partial.recipes.plan import Plan, PlannedRow, Settings, run_of
 from tff_partial.recipes.sweep_text import Swept
 from tff_partial.results import checks as results_checks
 from tff_partial.results import text_files
+from tff_partial.results.folder import MAY_CHANGE
 from tff_partial.results.schema import SWEEP_FILE, Metric, RecipeResults, RecipeRow
+from tff_partial.system import files, folder_lock
 
 METRICS = {
     metric.name: metric
@@ -96,11 +100,13 @@ def create(options: Options) -> tuple[Plan, dict[str, Settings]]:
     )
     title = f"Sweep over {', '.join(names)}" if names else "Seeds"
     title += f": {', '.join(tasks)}, {', '.join(sorted(algorithms))}"
-    results = _merged(pathlib.Path(folder), _document(title, planned, options))
+    document = _document(title, planned, options)
+    merge = functools.partial(_merged, pathlib.Path(folder), document)
+    merge()  # checks it
     rows = tuple(row.row for row in planned)
     recipe = schema.Recipe(title, title, "", "runs", METRICS[options.metric], rows)
     runs = [run_of(row, seed, pathlib.Path(folder)) for seed in seeds for row in planned]
-    return Plan(recipe, rows, pathlib.Path(folder), tuple(runs), results), combinations
+    return Plan(recipe, rows, pathlib.Path(folder), tuple(runs), merge), combinations
 
 
 def _combinations(options: Options) -> Iterator[Settings]:
@@ -184,7 +190,9 @@ def _merged(folder: pathlib.Path, results: RecipeResults) -> RecipeResults:
       ValueError: If the folder holds something else, or what does not vary was different.
     """
     path = folder / SWEEP_FILE
-    if not path.exists() and folder.is_dir() and any(folder.iterdir()):
+    beginnings = {folder_lock.NAME, SWEEP_FILE + files.TEMPORARY}
+    is_sweeps = path.exists() or not folder.is_dir() or {*os.listdir(folder)} <= beginnings
+    if not is_sweeps:
         raise ValueError(f"output_dir must be new, empty or that of a sweep. Received: {folder}")
     try:
         content = text_files.read_json(str(path))
@@ -193,8 +201,8 @@ def _merged(folder: pathlib.Path, results: RecipeResults) -> RecipeResults:
         return results
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} must be that of a sweep. Received: {error}") from None
-    # Runs may be extended.
-    before, now = ({**each.given, "rounds": None} for each in (previous, results))
+    # Runs may be extended, and tested otherwise from there on.
+    before, now = ({**each.given, **dict.fromkeys(MAY_CHANGE)} for each in (previous, results))
     if before != json.loads(json.dumps(now)):
         raise ValueError(
             "output_dir must be new or hold a sweep with the same other settings. "

@@ -21,7 +21,7 @@ from tff_partial.system import files, folder_lock
 
 # What may differ when a run resumes, as it changes no round that is done: more rounds, and what is
 # evaluated when. The schedule of the learning rate is one of rounds, whatever their number.
-MAY_CHANGE = ("rounds", "eval_every", "eval_examples", "target_accuracy")
+MAY_CHANGE = ("rounds", "eval_every", "eval_examples", "evaluate", "target_accuracy")
 VERSIONED = ("tensorflow-federated", "tensorflow", "keras", "numpy", "jax", "jaxlib")
 CONFIG = "config.json"
 # What is left of a run that was killed before its config.json was written.

@@ -23,7 +23,7 @@ MetricsRow: TypeAlias = Mapping[str, Any]
 
 # What a recipe is -> how its figures were obtained.
 KINDS = {"runs": "trained", "exact": "computed exactly", "analysis": "analysis of trained models"}
-# Optimisers and sampling that no preset changes.
+# Optimisers, sampling and aggregation that no preset changes.
 OPTIMIZERS = {
     "local_optimizer": "sgd",
     "local_beta_1": 0.9,
@@ -35,6 +35,14 @@ OPTIMIZERS = {
     "server_beta_2": 0.99,
     "server_tau": 1e-3,
     "sampler": "",
+    "sampling": "fixed",
+    "aggregation": "mean",
+    "robust_clip": None,
+    "secure_bound": 1000.0,
+    "dp_noise_multiplier": None,
+    "dp_clip": None,
+    "dp_delta": None,
+    "target_epsilon": None,
 }
 # Settings that older runs lack, as they were then.
 OLD_SETTINGS = {

@@ -33,6 +33,7 @@ def summarize(
         **_tiers(settings, rows),
         "final_test_accuracy": accuracies[-1] if accuracies else None,
         **_where_clients_are(settings, rows),
+        **_privacy(settings, rows),
         "best_test_accuracy": max(accuracies, default=None),
         "target_accuracy": target,
         "rounds_to_target": metrics.rounds_to(rows, target),
@@ -70,6 +71,15 @@ def _where_clients_are(settings: Fields, rows: Sequence[MetricsRow]) -> dict[str
     columns += [f"test_client_accuracy_{name}" for name in metrics.OVER_CLIENTS]
     found = {column: metrics.values(rows, column) for column in columns}
     return {f"final_{column}": values[-1] for column, values in found.items() if values}
+
+
+def _privacy(settings: Fields, rows: Sequence[MetricsRow]) -> dict[str, Json]:
+    """Return epsilon after the last round, with what it is for; None without noise."""
+    if settings.get("aggregation") != "dp":
+        return {}
+    names = ("dp_delta", "dp_noise_multiplier", "dp_clip", "sampling")
+    epsilon = rows[-1].get("epsilon") if rows else None
+    return {"epsilon": epsilon, **{name: settings.get(name) for name in names}}
 
 
 def tier_names(settings: Fields) -> list[str]:

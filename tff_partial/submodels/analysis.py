@@ -62,6 +62,7 @@ class Analysis:
         self._made: dict[tuple[int, str], Owners] = {}
         self._labels: dict[Structure, Labels] = {}
         self._calling: list[Layer] = []
+        self._refused: Optional[ValueError] = None
         self._run(model)
 
     def _run(self, model: Model) -> None:
@@ -72,7 +73,11 @@ class Analysis:
         kind = tf.keras.layers.TimeDistributed
         self._distributed = tuple(layer.name for layer in model.layers_of(kind))
         with keras_compat.replaced_calls(_watched(model.blocks), self._watching):
-            logits = model.forward(x, training=False)
+            try:
+                logits = model.forward(x, training=False)
+            except ValueError as error:
+                # Keras and AutoGraph add where they were to what they pass on.
+                raise (self._refused or error) from None
         self.logits, self.classes = self.labels(logits, model.blocks[-1]), logits.shape[-1]
 
     def _watching(self, layer: Layer) -> Callable[..., Structure]:
@@ -101,16 +106,28 @@ class Analysis:
             return []
         labels = [self.labels(tensor, layer) for tensor in tensors]
         self._calling.append(layer)
-        with _named(layer):
+        with self._naming(layer):
             self._receive(layer, tensors, labels)
         return tensors
 
     def _leave(self, layer: Layer, tensors: Sequence[Tensor], outputs: Structure) -> None:
         if tensors:
             labels = [self.labels(tensor, layer) for tensor in tensors]
-            with _named(layer):
+            with self._naming(layer):
                 self._answer(layer, tensors, labels, outputs)
             self._calling.pop()
+
+    @contextlib.contextmanager
+    def _naming(self, layer: Layer) -> Iterator[None]:
+        """Name the layer in the error if channels cannot be followed."""
+        try:
+            yield
+        except NotFollowed as why:
+            self._refused = layer_rules.error(layer, str(why))
+            raise self._refused from None
+        except ValueError as error:
+            self._refused = error
+            raise
 
     def _receive(self, layer: Layer, tensors: Sequence[Tensor], labels: Sequence[Labels]) -> None:
         """Remember the inputs of a layer; those of a second use must agree with them."""
@@ -167,7 +184,7 @@ class Analysis:
 
     def labels(self, tensor: Tensor, layer: Layer) -> Labels:
         """Return what the axes of a tensor are that a layer takes or returns."""
-        with _named(layer):
+        with self._naming(layer):
             return self._followed(tensor)
 
     def _followed(self, tensor: Tensor) -> Labels:
@@ -238,15 +255,6 @@ class Analysis:
 
 
 _MASKS = ("mask", "attention_mask")
-
-
-@contextlib.contextmanager
-def _named(layer: Layer) -> Iterator[None]:
-    """Name the layer in the error if channels cannot be followed."""
-    try:
-        yield
-    except NotFollowed as why:
-        raise layer_rules.error(layer, str(why)) from None
 
 
 def _own_variables(layer: Layer) -> bool:

@@ -6,9 +6,9 @@ Indices come sorted, so that a client that keeps everything trains the model its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, Union
 
-from tff_partial.core.lazy import tf
+from tff_partial.core.lazy import tf, tff
 from tff_partial.core.types import Record, Tensor, Weights
 from tff_partial.submodels.groups import Channels
 
@@ -35,6 +35,8 @@ class Request(NamedTuple):
 Rule = Callable[[Request], list[Tensor]]
 # Makes the rule of a model with these channel groups, in the graph of a client.
 CreateRule = Callable[[Channels], Rule]
+# Round -> for each group the channels that are kept, or the share of them.
+ExpectedKept = Callable[[Tensor], Sequence[Union[Tensor, float]]]
 
 
 def ordered(channels: Channels) -> Rule:
@@ -63,6 +65,25 @@ def random(channels: Channels) -> Rule:
         return top(keys, request.sizes)
 
     return rule
+
+
+def expected(create_rule: CreateRule, channels: Channels, sizes: Sequence[int]) -> ExpectedKept:
+    """Return the round -> what the rule keeps of each group, known without a client's data.
+
+    Of channels that are drawn it is the share that is kept.
+
+    Raises:
+      ValueError: If the rule looks at a client's data.
+    """
+    if create_rule is random:
+        return lambda round_num: [k / group.size for k, group in zip(sizes, channels.groups)]
+    if create_rule not in (ordered, rolling):
+        raise ValueError(
+            "aggregation must not be dp where clients choose channels by their data: the choice "
+            "tells what they hold. Received: aggregation='dp'"
+        )
+    nobody = tff.learning.models.ModelWeights([], [])
+    return lambda round_num: create_rule(channels)(Request(sizes, nobody, {}, round_num))
 
 
 def sampled(scores: Sequence[Tensor], request: Request, temperature: float) -> list[Tensor]:

@@ -5,12 +5,14 @@
     held(kept)          the latter alone: a mask that leaves the weights their size
 
 `kept` has for each channel group the indices that are kept, int32 [k], or None for all of them.
+For `held` it may also have the share that is kept, where channels are drawn: then the result is how
+likely an element is held, axes being drawn independently of each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Callable, Optional
+from typing import Callable, Optional, Union
 
 import numpy as np
 
@@ -123,8 +125,10 @@ def _flags(channels: Channels, axis: Axis, kept: Kept, classes: Optional[Tensor]
     return tf.gather(tf.concat([*parts.values()], 0), positions.astype(np.int32))
 
 
-def _chosen(size: int, kept: Optional[Tensor]) -> Tensor:
+def _chosen(size: int, kept: Union[Tensor, float, None]) -> Tensor:
     if kept is None:
         return tf.ones([size])
+    if isinstance(kept, float):
+        return tf.fill([size], kept)
     chosen = tf.reshape(kept, [-1, 1])
     return tf.tensor_scatter_nd_update(tf.zeros([size]), chosen, tf.ones_like(kept, tf.float32))

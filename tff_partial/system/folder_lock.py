@@ -14,7 +14,7 @@ import sys
 import time
 
 NAME = "run.lock"
-_WAITS = (0.0, 0.02, 0.1)  # `is_held` holds a lock for a moment
+_PAUSE, _MOMENT = 0.02, 0.12  # seconds; `is_held` holds a lock for a moment
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
@@ -23,29 +23,35 @@ class FolderInUseError(ValueError):
 
 
 class FolderLock:
-    """A lock on an existing folder that is held until it is closed; messages call it `name`.
+    """A lock on an existing folder that is held until it is closed.
+
+    Args:
+      folder: The folder.
+      name: What messages call it.
+      patience: Seconds to wait for another holder.
 
     Raises:
       FolderInUseError: If another run holds it.
     """
 
-    def __init__(self, folder: str, name: str = "output_dir") -> None:
+    def __init__(self, folder: str, name: str = "output_dir", patience: float = _MOMENT) -> None:
         self._file = open(os.path.join(folder, NAME), "a+")  # noqa: SIM115  (`close`)
         try:
-            self._lock(folder, name)
+            self._lock(folder, name, time.monotonic() + patience)
             self._write_holder()
         except BaseException:
             self._file.close()
             raise
 
-    def _lock(self, folder: str, name: str) -> None:
-        for wait in _WAITS:
-            time.sleep(wait)
+    def _lock(self, folder: str, name: str, deadline: float) -> None:
+        while True:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             except BlockingIOError:
-                continue
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(_PAUSE)
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise

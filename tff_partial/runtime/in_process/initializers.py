@@ -4,6 +4,7 @@ TFF's graphs have no edges between the initializer and the ops that use the vari
 session runs one after the other. In one function the order needs edges.
 """
 
+import graphlib
 from collections.abc import Callable, Iterable, Mapping
 
 from tff_partial.runtime.in_process.nodes import (
@@ -41,7 +42,14 @@ def order(graph_def: GraphDef, initialize_op: str, roots: set[str]) -> None:
 
 def _ancestors(nodes: Nodes, roots: Iterable[str]) -> set[str]:
     """Return the nodes from which `roots` are computed, `roots` included."""
-    return _reachable(roots, lambda name: (node_name(i) for i in nodes[name].input))
+    reached: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting.extend(node_name(i) for i in nodes[name].input)
+    return reached
 
 
 def _takes_resource(nodes: Nodes, node: NodeDef) -> bool:
@@ -60,16 +68,13 @@ def _drop_overwritten(nodes: Nodes, main: set[str], initialize_op: str) -> set[s
     use there, and the initializer itself only assigns the variable.
     """
     init = _ancestors(nodes, [initialize_op])
-    successors: dict[str, list[str]] = {name: [] for name in main}
-    for name in main:
-        for i in nodes[name].input:
-            successors[node_name(i)].append(name)
+    comes_after = _follows(nodes, main)
     dead = set()
     for handle, users in _users_of_variables(nodes, main | init).items():
         early = users & init
         only_assigned = all(nodes[name].op == "AssignVariableOp" for name in early)
         apart = only_assigned and not early & main
-        if apart and _assigned_first(nodes, handle, users - early, successors):
+        if apart and _assigned_first(nodes, handle, users - early, comes_after):
             dead |= early
     for name in init:
         drop_control_inputs(nodes[name], dead)
@@ -97,24 +102,32 @@ def _handle(nodes: Nodes, name: str) -> str:
 
 
 def _assigned_first(
-    nodes: Nodes, handle: str, users: set[str], successors: Mapping[str, list[str]]
+    nodes: Nodes, handle: str, users: set[str], comes_after: Callable[[str, str], bool]
 ) -> bool:
     """Return whether one of the users assigns the variable and all the others come after it."""
     return not users or any(
         nodes[name].op == "AssignVariableOp"
         and _handle(nodes, nodes[name].input[0]) == handle
-        and users <= _reachable([name], successors.__getitem__)
+        and all(comes_after(user, name) for user in users)
         for name in users
     )
 
 
-def _reachable(start: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -> set[str]:
-    """Return `start` and all that can be reached from there."""
-    reached: set[str] = set()
-    waiting = list(start)
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
-            waiting.extend(neighbours(name))
-    return reached
+def _follows(nodes: Nodes, main: set[str]) -> Callable[[str, str], bool]:
+    """Return (node, assignment) -> whether the node is the assignment or comes after it.
+
+    One pass serves all assignments, each of which has a bit: a graph may have hundreds. What comes
+    after it only in the next iteration of a loop, does not.
+    """
+    inputs = {
+        name: [s for s in map(node_name, nodes[name].input) if nodes[s].op != "NextIteration"]
+        for name in main
+    }
+    assignments = [name for name in main if nodes[name].op == "AssignVariableOp"]
+    bits = {name: 1 << i for i, name in enumerate(assignments)}
+    after: dict[str, int] = {}
+    for name in graphlib.TopologicalSorter(inputs).static_order():
+        after[name] = bits.get(name, 0)
+        for source in inputs[name]:
+            after[name] |= after[source]
+    return lambda name, assignment: bool(after[name] & bits[assignment])
