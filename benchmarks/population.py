@@ -60,10 +60,9 @@ class Clients:
 
 def measured(context: Any) -> dict[str, float]:
     """Return the memory of the driver, of the actors and of the object stores, in MB."""
-    from ray._private import internal_api
+    from ray._private import internal_api, state
 
-    state = internal_api.get_state_from_address(None)
-    stores = internal_api.get_memory_info_reply(state).store_stats
+    stores = internal_api.get_memory_info_reply(state.state).store_stats
     figures = {
         "object stores MB": stores.object_store_bytes_used / 1e6,
         "object stores objects": stores.num_local_objects,

@@ -110,10 +110,9 @@ def test_what_does_not_fit_into_the_store_goes_to_disk(context):
 
 
 def spilled_bytes():
-    from ray._private import internal_api
+    from ray._private import internal_api, state
 
-    state = internal_api.get_state_from_address(None)
-    return internal_api.get_memory_info_reply(state).store_stats.spilled_bytes_total
+    return internal_api.get_memory_info_reply(state.state).store_stats.spilled_bytes_total
 
 
 @pytest.fixture(scope="module")
