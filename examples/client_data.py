@@ -1,11 +1,11 @@
 """TFF's ClientData with texts as ids, a loss of one's own, and FedAdam on the server."""
 
+import tff_partial as fl
+
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 from sklearn import datasets
-
-import tff_partial as fl
 
 images, labels = datasets.load_digits(return_X_y=True)
 pixels = (images / 16).astype(np.float32)

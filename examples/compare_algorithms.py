@@ -5,10 +5,10 @@ Three of four clients have a quarter of the memory that training the whole model
 
 import sys
 
-import tensorflow as tf
-
 import tff_partial as fl
 from tff_partial.cli import plots, report
+
+import tensorflow as tf
 
 FOLDER, ROUNDS = "results/quarter", int(sys.argv[1]) if len(sys.argv) > 1 else 30
 TIERS = "strong:25%,memory:0.25:75%"

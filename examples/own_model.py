@@ -2,11 +2,11 @@
 # # Your own model and data
 # Ten clients, of which half can train only a part of the model.
 # %%
+import tff_partial as fl
+
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
-
-import tff_partial as fl
 
 # %%
 rng = np.random.default_rng(0)

@@ -57,7 +57,11 @@ import tensorflow
 sys.stderr.write("tensorflow is imported\\n")
 import tff_partial
 from tests import tiny
-process = tiny.build("fedavg", tff_partial.LocalTraining(steps=1, batch_size=4))
+def create():
+    x = tensorflow.keras.Input([tiny.FEATURES])
+    return tensorflow.keras.Model(x, tensorflow.keras.layers.Dense(tiny.CLASSES)(x + 1))
+spec = tff_partial.ModelSpec(create, [tiny.FEATURES])
+process = tiny.build("fedavg", tff_partial.LocalTraining(steps=1, batch_size=4), spec)
 list(tff_partial.simulate(process, tiny.client_data(), rounds=1))
 tff_partial.run("mnist", data="embedded", model="softmax", clients=2, clients_per_round=1,
                 rounds=1, local_steps=1, output_dir=sys.argv[1])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Callable
 
 import numpy as np
 
-from tff_partial.core import keras_compat, layer_graph
+from tff_partial.core import keras_compat, layer_graph, sessions
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Array, KerasModel, Layer, Tensor, Variable
 
@@ -164,7 +164,7 @@ def _run_both(keras_model: KerasModel, model: Model, inputs: Tensor) -> list[lis
 
     try:
         by_mode = outputs(inputs)
-        with tf.compat.v1.Session() as session:
+        with sessions.create() as session:
             session.run(tf.compat.v1.global_variables_initializer())
             session.run(noisy)
             return session.run(by_mode)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Callable, Union
 
-from tff_partial.core import checks, own_code
+from tff_partial.core import checks, own_code, sessions
 from tff_partial.core.lazy import tf
 from tff_partial.core.types import Tensor
 
@@ -82,7 +82,7 @@ class FunctionSchedule(Schedule):
 
     def check(self, rounds: int) -> None:
         """Raise a ValueError unless the values of the first rounds are positive numbers."""
-        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        with tf.Graph().as_default(), sessions.create() as session:
             numbers = tf.range(rounds, dtype=tf.float32)
             values = session.run(tf.map_fn(self, numbers))
         for round_num, value in enumerate(values):

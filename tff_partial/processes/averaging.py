@@ -33,7 +33,8 @@ from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array, ServerState, Structure
 from tff_partial.processes import averaging_round, stateful
-from tff_partial.processes.averaging_computations import Rules, Setting
+from tff_partial.processes.averaging_computations import Setting
+from tff_partial.processes.averaging_rules import Rules
 
 DESIGNS = (1, 2)
 REFUSED = dict.fromkeys(
@@ -107,6 +108,22 @@ class AveragingParams(stateful.StatefulParams):
         return self.local.steps
 
 
+@dataclasses.dataclass(frozen=True)
+class ProximalParams(AveragingParams):
+    """The same with FedProx's gradient.
+
+    Attributes:
+      mu: Weight of FedProx's term, which pulls each parameter to its last average.
+    """
+
+    mu: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mu < 0:
+            raise ValueError(f"mu must not be negative. Received: mu={self.mu}")
+
+
 class AveragingProcess(stateful.StatefulProcess):
     """A `StatefulProcess` whose clients stay active for some rounds.
 
@@ -161,6 +178,8 @@ class AveragingProcess(stateful.StatefulProcess):
             weights = server_state.global_model_weights
             value["parameters"] = _concatenate(weights.trainable)
             value["statistics"] = _concatenate(weights.non_trainable)
+            if "anchor" in value:
+                value["anchor"] = value["parameters"]
         if self._params.reset_momentum or predecessor is None:
             value["momentum"] = np.zeros_like(own["momentum"])
         return value
@@ -179,6 +198,10 @@ def build(
       ValueError: If it is another.
     """
     as_aggregator(aggregator).check(REFUSED)
+    if params.measure_steps and rules.intervals:
+        raise ValueError(
+            "measure_steps must be off where the interval varies. Received: measure_steps=True"
+        )
     if params.measure_steps:
         rules = rules.by_step()
     setting = Setting(
