@@ -7,10 +7,10 @@ FedAvg at equal memory is what the strong clients can do alone.
 
 import sys
 
+import tff_partial as fl
+
 import matplotlib.pyplot as plt
 import tensorflow as tf
-
-import tff_partial as fl
 
 DATA, ROUNDS = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 30
 FOLDER, NOISE = "results/private", (0.5, 1.0, 2.0)
