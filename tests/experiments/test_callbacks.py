@@ -64,3 +64,10 @@ def test_the_bar_shows_the_accuracy_on_a_sample(capsys):
     bar.on_round(2, {**row, "sampled_test_accuracy": ""})
     bar.on_end()
     assert "accuracy=0.7500" in capsys.readouterr().err.split("\r")[-1]
+
+
+def test_the_bar_says_where_clients_run(capsys):
+    bar = callbacks.ProgressBar(2, place=lambda: "8 actors on 2 nodes")
+    bar.on_round(1, {"train_loss": 0.5})
+    bar.on_end()
+    assert "loss=0.5000, accuracy=, 8 actors on 2 nodes" in capsys.readouterr().err

@@ -23,6 +23,8 @@ _MODULES = (
     "partial_averaging",
     "periodic_averaging",
     "vrl_sgd",
+    "adaptive_averaging",
+    "post_local_sgd",
     "feddse",
     "feddf",
     "heterofl",
