@@ -174,8 +174,8 @@ class Settings:
         _require(known, "weight_decay_on", "be kernels or all", self.weight_decay_on)
         tested = self.eval_examples
         _require(tested is None or tested >= 1, "eval_examples", "be at least 1", tested)
-        is_known = {*self.tested} <= {*TESTED}
-        _require(is_known, "evaluate", f"be of {', '.join(TESTED)}", self.evaluate)
+        for kind in self.tested:
+            checks.one_of("evaluate", kind, TESTED)
         clip = self.clip_norm
         _require(clip is None or clip > 0, "clip_norm", "be positive", clip)
         target = self.target_accuracy

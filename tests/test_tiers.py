@@ -79,6 +79,11 @@ def test_what_is_no_budget_is_refused(name):
         tiers.create(name)
 
 
+def test_a_misspelt_budget_gets_a_suggestion():
+    with pytest.raises(ValueError, match=r"Received: tier='memry:0.5'. Did you mean memory\?$"):
+        tiers.create("memry:0.5")
+
+
 def test_budgets_compose_with_counts_and_shares():
     text = "strong:4,memory:0.25:12,7:1,blocks:3:25%,0.3:12.5%"
     found = [(tier.name, tier.kind, tier.count) for tier in tiers.parse(text, clients=40)]

@@ -140,7 +140,7 @@ def _budget(name: str, count: int) -> Tier:
         raise ValueError(
             "a budget must be memory, compute, params or rate with a share in (0, 1], such as "
             "memory:0.25, or blocks with how many are removed, such as blocks:3. "
-            f"Received: tier={name!r}"
+            f"Received: tier={name!r}{_meant(name)}"
         )
     # memory:.250 is memory:0.25.
     text = text if "/" in text else f"{value:.9f}".rstrip("0").rstrip(".")

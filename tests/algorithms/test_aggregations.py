@@ -5,6 +5,7 @@ What clients do is traced once for an algorithm and kept for its other processes
 
 import dataclasses
 import functools
+import inspect
 
 import numpy as np
 import pytest
@@ -31,6 +32,11 @@ STORES = {name: Store() for name in ALGORITHMS}
 
 def works(name):
     return [algo for algo in ALGORITHMS if name not in registry.ALGORITHMS[algo].refused]
+
+
+def test_every_algorithm_takes_an_aggregator():
+    for algo in ALGORITHMS:
+        assert "aggregator" in inspect.signature(registry.ALGORITHMS[algo].build).parameters, algo
 
 
 def num_tiers(algo):
