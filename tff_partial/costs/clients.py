@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Optional
+from typing import Any, Optional
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Cut, ModelSpec
@@ -128,7 +128,7 @@ def mean(of_rounds: Sequence[ClientCost]) -> ClientCost:
     """Return the mean cost of rounds that differ; of parameters and memory the largest."""
     largest = ("parameters", "activations", "capacity")
 
-    def of(name: str) -> float:
+    def of(name: str) -> Any:
         values = [getattr(cost, name) for cost in of_rounds]
         return max(values) if name in largest else round(sum(values) / len(values))
 
