@@ -9,8 +9,9 @@ from tests import tiny
 from tests.algorithms.submodel_rounds import LOCAL, check_against_numpy
 from tests.references import submodels as reference
 from tests.submodels.nets import NETS, as_dict, client_data
-from tff_partial import costs, tiers
+from tff_partial import costs
 from tff_partial.algorithms import fiarse
+from tff_partial.core.private_aggregation import Private
 from tff_partial.experiments import evaluations
 
 TIERS = ("1", "1/2", "1/10")
@@ -48,7 +49,7 @@ def test_by_channel_it_equals_numpy():
 
 @pytest.mark.parametrize("threshold", ["global", "local"])
 def test_what_nobody_holds_stays(threshold):
-    net, spec = NETS["dense"]
+    _, spec = NETS["dense"]
     process = tiny.build("fiarse", LOCAL, spec, tiers=("1/4",), threshold=threshold)
     running = tiny.Rounds(process, client_data("dense"))
     before = as_dict("dense", running.weights())
@@ -82,7 +83,8 @@ def test_a_tier_is_tested_with_its_weights_alone():
 
 def test_costs_count_held_weights_and_all_operations():
     _, spec = NETS["dense"]
-    params, quarter = fiarse.Params(LOCAL), tiers.create("1/4", is_rate=True)
+    params = fiarse.Params(LOCAL, tiers=("1", "1/4"))
+    quarter = params.tiers[1]
     whole, cost = costs.whole(spec, 5), fiarse.ALGORITHM.cost(spec, params, quarter)
     numbers = 5 * 7 + 7 + 7 * 6 + 6 + 6 * 4 + 4
     assert (whole.parameters, cost.parameters) == (numbers, numbers // 4)
@@ -94,7 +96,5 @@ def test_costs_count_held_weights_and_all_operations():
 
 
 def test_what_clients_hold_is_not_known_before_the_round():
-    from tff_partial.core.private_aggregation import Private
-
     with pytest.raises(ValueError, match="not known before the round"):
         fiarse.build(tiny.spec(), fiarse.Params(LOCAL), Private(1.0, (1.0,) * 4))
