@@ -17,6 +17,7 @@ import tempfile
 from typing import Any
 
 ROOT = pathlib.Path(__file__).parent.parent
+REQUIREMENTS = ("requirements.txt", "requirements-ray.txt")
 CANARY = "jinja2==2.4.1"
 OPTIONS = ("--no-deps", "--disable-pip", "--progress-spinner=off", "--format=json")
 ID = re.compile(r"\b(?:CVE-\d{4}-\d+|PYSEC-\d{4}-\d+|GHSA(?:-[0-9a-z]{4}){3})\b")
@@ -77,14 +78,16 @@ def check_requirements(requirements: pathlib.Path, accepted: set[str]) -> str:
     ]
     if new:
         raise AuditError(f"vulnerabilities that SECURITY.md does not accept: {'; '.join(new)}")
-    return f"{len(packages)} packages; {len(found)} vulnerabilities, all accepted in SECURITY.md"
+    counts = f"{len(packages)} packages; {len(found)} vulnerabilities"
+    return f"{requirements.name}: {counts}, all accepted in SECURITY.md"
 
 
 def main() -> int:
     try:
         check_database()
         accepted = accepted_ids((ROOT / "SECURITY.md").read_text())
-        print(check_requirements(ROOT / "requirements.txt", accepted))
+        for name in REQUIREMENTS:
+            print(check_requirements(ROOT / name, accepted))
     except AuditError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

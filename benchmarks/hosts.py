@@ -1,7 +1,6 @@
-"""A round on Ray actors against one in this process: time, bytes, start, memory.
+"""A round on Ray actors against one in this process: time, bytes, start.
 
     python -m benchmarks.hosts [--works=mlp,mlp_10,resnet20] [--rounds=5] [--json=FILE]
-    python -m benchmarks.hosts --population=10000 [--rounds=200] [--nodes=2]
     python -m benchmarks.hosts --constants
 
 The first form: two actors of one thread against `in_process` with two threads, in turns, in one
@@ -10,23 +9,19 @@ the processor time of everything that takes part (which other programs disturb l
 driver puts into the object store in a round, and what a start costs beyond `in_process`. Weights
 must be the same, bit for bit.
 
-The second form: 100 clients a round of a population; memory of the driver and the actors must not
-grow. With --nodes=2 on two nodes of this machine. The third measures the constants of
-docs/scaling.md. Needs Ray (`make ray`).
+The second form measures the constants of docs/scaling.md. Memory over many rounds is measured by
+`benchmarks.population`. Needs Ray (`make ray`).
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import dataclasses
 import os
 import statistics
 import time
-from collections.abc import Iterator
 from typing import Any, Callable
 
-from benchmarks.measure import end_child, in_child, memory_mb, write_json
+from benchmarks.measure import end_child, in_child, write_json
 
 WORKS = ("mlp", "mlp_10", "resnet20")
 BARS = {"mlp": 1.5, "mlp_10": 1.8, "resnet20": 1.05}  # times in_process's round, at most
@@ -129,68 +124,6 @@ def show(work: str, row: dict[str, float]) -> None:
     )
 
 
-@contextlib.contextmanager
-def address(nodes: int) -> Iterator[str]:
-    """Yield the address of a cluster of nodes on this machine; none for one node."""
-    if nodes == 1:
-        yield ""
-        return
-    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # on loopback
-    from ray.cluster_utils import Cluster
-
-    room = {"num_cpus": 1, "object_store_memory": 2 * 2**30}
-    cluster = Cluster(initialize_head=True, head_node_args={**room, "include_dashboard": False})
-    for _ in range(nodes - 1):
-        cluster.add_node(**room)
-    try:
-        yield cluster.address
-    finally:
-        cluster.shutdown()
-
-
-def population(clients: int, rounds: int, nodes: int) -> dict[str, float]:
-    """Return memory of driver and actors, in MB, early and late in a run of small clients."""
-    import numpy as np
-
-    from benchmarks import works
-    from tff_partial import runtime
-    from tff_partial.algorithms import fedavg
-    from tff_partial.core import lazy
-    from tff_partial.experiments.participation import LoopOptions, Participation
-
-    lazy.load()
-    runtime.configure("in_process")
-    work = dataclasses.replace(works.WORKS["mlp"], examples=20)
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 256, (clients, work.examples, 28, 28, 1)).astype(np.uint8)
-    y = rng.integers(0, 10, (clients, work.examples)).astype(np.int32)
-    process = fedavg.build(work.spec(), fedavg.Params(work.local))
-
-    class Clients:
-        num_clients = clients
-
-        def client(self, client: int) -> tuple[np.ndarray, np.ndarray]:
-            return x[client], y[client]
-
-    figures: dict[str, float] = {}
-    with address(nodes) as where:
-        options = runtime.RayOptions(address=where, actors=ACTORS)
-        context: Any = runtime.set_default("ray", ray=options)
-        participation = Participation(process, Clients(), LoopOptions(rounds, 100))
-        state, early = process.initialize(), max(1, rounds // 4)
-        for number in range(rounds):
-            state = participation.run(state, number, participation.cohort(number)).state
-            if number + 1 in (early, rounds):
-                label = "early" if number + 1 == early else "late"
-                figures[f"driver_{label}"] = memory_mb("RssAnon")
-                figures[f"actors_{label}"] = statistics.mean(
-                    memory_mb("RssAnon", pid) for pid in context.processes
-                )
-        figures["data"] = context.bytes_put / 1e6
-        context.close()
-    return figures
-
-
 def constants() -> dict[str, float]:
     """Return what docs/scaling.md computes with, in seconds."""
     import numpy as np
@@ -243,17 +176,13 @@ def constants() -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--works", default=",".join(WORKS), help="What is trained.")
-    parser.add_argument("--rounds", type=int, help="Rounds after warm-up; 5, or 200 rounds.")
-    parser.add_argument("--population", type=int, help="Number of clients.")
-    parser.add_argument("--nodes", type=int, default=1, help="Nodes on this machine.")
+    parser.add_argument("--rounds", type=int, default=5, help="Rounds after warm-up.")
     parser.add_argument("--constants", action="store_true", help="Measure those of scaling.md.")
     parser.add_argument("--json", help="File for the figures.")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child and args.constants:
         end_child(args.child, constants())
-    if args.child and args.population:
-        end_child(args.child, population(args.population, args.rounds, args.nodes))
     if args.child:
         end_child(args.child, compare(args.works, args.rounds))
     print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
@@ -262,19 +191,9 @@ def main() -> None:
         rows = in_child("benchmarks.hosts", "--constants", environment=ENVIRONMENT)
         for name, value in rows.items():
             print(f"{name:<28} {1000 * value:.2f} ms of the driver's processor time")
-    elif args.population:
-        rounds = args.rounds or 200
-        flags = (f"--population={args.population}", f"--rounds={rounds}", f"--nodes={args.nodes}")
-        rows = in_child("benchmarks.hosts", *flags, environment=ENVIRONMENT)
-        print(
-            f"{args.population} clients, 100 a round, {args.nodes} nodes: {rows['data']:.0f} MB put"
-        )
-        for who in ("driver", "actors"):
-            early, late = rows[f"{who}_early"], rows[f"{who}_late"]
-            print(f"{who}: {early:.0f} MB after {rounds // 4} rounds, {late:.0f} after {rounds}")
     else:
         for work in args.works.split(","):
-            flags = (f"--works={work}", f"--rounds={args.rounds or 5}")
+            flags = (f"--works={work}", f"--rounds={args.rounds}")
             rows[work] = in_child("benchmarks.hosts", *flags, environment=ENVIRONMENT)
             show(work, rows[work])
     write_json(args.json, rows)

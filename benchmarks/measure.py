@@ -113,3 +113,10 @@ def memory_mb(name: str, pid: Optional[int] = None) -> float:
     with open(f"/proc/{pid or 'self'}/status") as file:
         lines = dict(line.split(":", 1) for line in file)
     return int(lines[name].split()[0]) / 1024
+
+
+def pss_mb(pid: int) -> float:
+    """Return a process's memory, with its share of the pages that others use as well."""
+    with open(f"/proc/{pid}/smaps_rollup") as file:
+        lines = dict(line.split(":", 1) for line in file if ":" in line)
+    return int(lines["Pss"].split()[0]) / 1024

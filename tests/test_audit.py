@@ -28,14 +28,15 @@ def load_audit():
 
 @pytest.fixture
 def audit(tmp_path, monkeypatch, capsys):
-    """(What is said of the canary, what is said of the pins) -> exit code, stdout, stderr."""
+    """(What is said of the canary, of the pins, of Ray's) -> exit code, stdout, stderr."""
     (tmp_path / "pip-audit").write_text(STUB)
     (tmp_path / "pip-audit").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("STUB", str(tmp_path))
 
-    def run(canary, pins):
-        for name, packages in (("canary", canary), ("requirements", pins)):
+    def run(canary, pins, of_ray=(CLEAN,)):
+        said = {"canary": canary, "requirements": pins, "requirements-ray": of_ray}
+        for name, packages in said.items():
             answer = json.dumps({"dependencies": packages}) if packages is not None else "Oops"
             (tmp_path / f"{name}.txt.json").write_text(answer)
         code = load_audit().main()
@@ -51,7 +52,17 @@ def scipy(*vulnerabilities):
 def test_clean_and_accepted(audit):
     code, out, err = audit([CANARY], [CLEAN, scipy(KNOWN)])
     assert (code, err) == (0, "")
-    assert out == "2 packages; 1 vulnerabilities, all accepted in SECURITY.md\n"
+    assert out.splitlines() == [
+        "requirements.txt: 2 packages; 1 vulnerabilities, all accepted in SECURITY.md",
+        "requirements-ray.txt: 1 packages; 0 vulnerabilities, all accepted in SECURITY.md",
+    ]
+
+
+def test_what_ray_needs_is_audited_too(audit):
+    ray = {"name": "ray", "version": "2.0", "vulns": [NEW]}
+    code, _, err = audit([CANARY], [CLEAN], [ray])
+    assert code == 1
+    assert "SECURITY.md does not accept: ray 2.0: PYSEC-2099-1" in err
 
 
 def test_an_alias_is_accepted(audit):
@@ -98,7 +109,8 @@ def test_pip_audit_is_missing(monkeypatch, capsys, tmp_path):
 
 def test_accepted_packages_are_the_pinned_ones():
     """A pin that is raised takes its row with it."""
-    pins = (ROOT / "requirements.txt").read_text().splitlines()
+    texts = [(ROOT / name).read_text() for name in load_audit().REQUIREMENTS]
+    pins = [line.partition(" ;")[0] for text in texts for line in text.splitlines()]
     accepted = (ROOT / "SECURITY.md").read_text().partition("## Accepted vulnerabilities")[2]
     names = re.findall(r"^\| ([\w-]+) (\d\S*) \|", accepted, re.MULTILINE)
     assert len(names) >= 4

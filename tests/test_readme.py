@@ -11,7 +11,9 @@ README = (pathlib.Path(__file__).parent.parent / "README.md").read_text()
 
 def test_it_stays_short():
     assert README.count("\n") <= 125
-    assert len(README.split()) <= 700
+    # The tables of algorithms are as long as there are algorithms.
+    prose = [line for line in README.splitlines() if not line.startswith("|")]
+    assert len(" ".join(prose).split()) <= 400
 
 
 @pytest.mark.usefixtures("keep_runtime")

@@ -13,6 +13,7 @@
 | `Model`, `ModelSpec` | A model: how a Keras Sequential of blocks is made, its input and loss. |
 | `LocalTraining` | How a client trains. |
 | `clients` | Clients of your own: arrays, data sets, TFF's `ClientData`, or a function of an id. |
+| `Robust`, `Secure`, `Private` | Aggregators, the third argument of `build`. |
 | `algorithms` | A module for each algorithm: `algorithms.fedavg.build(model, params)`. |
 
 Importing this package imports neither TensorFlow nor TFF; using these names does.
@@ -38,6 +39,9 @@ _PLACES = {
     "ModelSpec": "core.model:ModelSpec",
     "LocalTraining": "core.local_training:LocalTraining",
     "clients": "core.clients:create",
+    "Robust": "core.aggregators:Robust",
+    "Secure": "core.aggregators:Secure",
+    "Private": "core.private_aggregation:Private",
 }
 __all__ = [*_PLACES, "algorithms"]
 

@@ -64,6 +64,21 @@ def assert_round(running, wanted):
     assert before > 1e-4
 
 
+def check_fedprox(name):
+    """With mu, against NumPy."""
+    data = tiny.client_data(SIZES)
+    running = tiny.Rounds(tiny.build(name, local(), mu=0.7), data)
+    steps, decayed = iterations(data, 3, local(), [0.3] * 9), {"weight_decay": 0.02}
+    start = running.weights(), data, steps, averaging(name)
+    wanted = reference.run(*start, momentum=0.6, mu=0.7, **decayed)
+    without = reference.run(*start, momentum=0.6, **decayed)
+    for t in range(3):
+        running.next()
+        assert_round(running, wanted[t * TAU + TAU - 1])
+    # It holds clients together.
+    assert wanted[-1]["before"] < without[-1]["before"]
+
+
 class Rounds:
     """Three clients; a test file's subclass names the algorithm."""
 

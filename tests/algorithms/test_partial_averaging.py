@@ -13,6 +13,10 @@ class TestRounds(averaging_rounds.Rounds):
     name = "partial_averaging"
 
 
+def test_fedproxs_gradient():
+    averaging_rounds.check_fedprox("partial_averaging")
+
+
 def test_both_send_the_same_at_the_papers_intervals():
     """110 steps: 11 rounds of 10, or 10 rounds of 11 and one hand-over."""
     model, bytes_up = tiny.spec(), {}

@@ -69,3 +69,13 @@ def test_a_weight_of_another_structure_is_refused():
     three = tff.to_type(collections.OrderedDict(a=np.float32, b=np.float32, c=np.float32))
     with pytest.raises(TypeError, match="3 weights for 2 variables"):
         aggregation.ContributorMean().create(VALUE_TYPE, three)
+
+
+def test_tffs_debug_measurements_pass_through():
+    measured = tff.learning.add_debug_measurements(tff.aggregators.SumFactory())
+    factory = aggregation.ContributorMean(value_sum=measured)
+    process = factory.create(VALUE_TYPE, tff.TensorType(np.float32))
+    values = draw(5)
+    found = process.next(process.initialize(), values, [1.0, 1.0, 1.0]).measurements[0]
+    norms = [np.sqrt(sum(float(np.sum(np.square(v))) for v in client)) for client in values]
+    assert found["average_client_norm"] == pytest.approx(np.mean(norms), rel=1e-5)

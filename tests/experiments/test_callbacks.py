@@ -8,7 +8,7 @@ import tensorflow as tf
 from tests import tiny
 from tests.experiments.rounds import run
 from tff_partial.core.local_training import LocalTraining
-from tff_partial.experiments import callbacks
+from tff_partial.experiments import callbacks, privacy
 from tff_partial.results import metrics
 
 
@@ -33,6 +33,16 @@ def test_costs_are_columns_and_late_clients_do_not_count():
     costs = callbacks.Costs(Accounts())
     assert costs.on_cohort(7, [3, 1, 2]) == [3, 1]
     assert costs.on_result(7, None, False) == {"clients_late": 1, "round_num": 7}
+    silent = callbacks.Costs(Accounts(), tells=False)
+    assert silent.on_cohort(7, [3, 1, 2]) == [3, 1]
+    assert silent.on_result(7, None, False) == {}
+
+
+@pytest.mark.parametrize("noise", [2.0, 0.0])
+def test_epsilon_is_that_of_the_rounds_so_far(noise):
+    accounting = privacy.Accounting(noise, 100, 10, "poisson", 1e-3)
+    column = callbacks.Epsilon(accounting).on_result(6, None, False)
+    assert column == {"epsilon": pytest.approx(accounting.epsilon(7), abs=1e-6) if noise else ""}
 
 
 def test_the_bar_goes_on_where_the_last_start_stopped(capsys):
@@ -54,3 +64,10 @@ def test_the_bar_shows_the_accuracy_on_a_sample(capsys):
     bar.on_round(2, {**row, "sampled_test_accuracy": ""})
     bar.on_end()
     assert "accuracy=0.7500" in capsys.readouterr().err.split("\r")[-1]
+
+
+def test_the_bar_says_where_clients_run(capsys):
+    bar = callbacks.ProgressBar(2, place=lambda: "8 actors on 2 nodes")
+    bar.on_round(1, {"train_loss": 0.5})
+    bar.on_end()
+    assert "loss=0.5000, accuracy=, 8 actors on 2 nodes" in capsys.readouterr().err

@@ -32,6 +32,18 @@ def test_clients_are_drawn_by_seed_and_round_without_repetition():
     assert drawn != participation.sample_clients(100, 50, 3, 2).tolist()
 
 
+def test_poisson_sampling_draws_each_client_by_itself():
+    ids = np.array([3, 5, 8, 9])
+    drawn = [participation.poisson_sample(ids, 1, round_num, seed=4) for round_num in range(4000)]
+    counts = np.array([[i in each for i in ids] for each in drawn])
+    # Of 4,000 draws with probability 1/4; their standard deviation is 27.
+    assert np.abs(counts.sum(axis=0) - 1000).max() < 4 * 27
+    assert {len(each) for each in drawn} == {0, 1, 2, 3, 4}
+    assert np.abs(np.corrcoef(counts.T)[0, 1:]).max() < 0.06
+    again = participation.poisson_sample(ids, 1, 17, seed=4)
+    np.testing.assert_array_equal(again, drawn[17])
+
+
 def test_only_participants_are_drawn():
     process = tiny.build("fedavg", LocalTraining(steps=1, batch_size=2))
     options = loop.LoopOptions(rounds=1, clients_per_round=2, participants=np.array([1, 4]))

@@ -11,6 +11,7 @@ from tests.experiments.rounds import without_seconds
 from tff_partial.cli import run as run_command
 from tff_partial.experiments import config as experiment_config
 from tff_partial.experiments import run as experiment_run
+from tff_partial.experiments.privacy import Accounting
 from tff_partial.results import metrics
 
 SMALL = {
@@ -141,3 +142,33 @@ def test_config_of_a_run_says_whether_its_data_are_real(tmp_path):
     assert "data_is_real" not in config["settings"]
     created = experiment_config.create("mnist", "fedavg", preset="paper", paper="fedpmt")
     assert (config["execution"]["paper"], created.paper) == (None, "fedpmt")
+
+
+PRIVATE = {
+    **{name: value for name, value in SMALL.items() if not name.startswith("embracing")},
+    "algo": "fedavg",
+    "model": "softmax",
+    "eval_every": 2,
+    "clients_per_round": 4,
+    "aggregation": "dp",
+    "dp_noise_multiplier": 1.0,
+}
+
+
+def test_a_private_run_tells_its_epsilon_and_not_who_took_part(tmp_path):
+    result = tff_partial.run(**PRIVATE, output_dir=str(tmp_path))
+    expected = [Accounting(1.0, 6, 4, "poisson", 6**-1.1).epsilon(t) for t in (1, 2, 3)]
+    assert [row["epsilon"] for row in result.rows] == pytest.approx(expected, abs=1e-5)
+    assert result.summary["epsilon"] == result.rows[-1]["epsilon"]
+    assert result.summary["dp_delta"] == 6**-1.1
+    told = {name for name, value in result.rows[-1].items() if value is not None}
+    tested = {name for name in told if "test_" in name}
+    assert told - tested == {"round", "seconds", "epsilon", "clip"}
+    # The state, of texts among others, is found again.
+    longer = tff_partial.run(**{**PRIVATE, "rounds": 4}, output_dir=str(tmp_path))
+    assert [row["epsilon"] for row in longer.rows[:3]] == [row["epsilon"] for row in result.rows]
+
+
+def test_tffs_worker_has_no_secure_sum():
+    with pytest.raises(ValueError, match=r"runtime must be in_process or ray .*Received"):
+        tff_partial.run(**SMALL, aggregation="secure", runtime="local_cpp")

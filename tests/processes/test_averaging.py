@@ -14,15 +14,16 @@ from tff_partial.experiments import callbacks, loop, participation
 
 @pytest.mark.parametrize("design", [1, 2])
 @pytest.mark.parametrize(
-    ("name", "reset_momentum"),
+    ("name", "changes"),
     [
-        ("partial_averaging", False),
-        ("partial_averaging", True),
-        ("periodic_averaging", False),
-        ("vrl_sgd", False),
+        ("partial_averaging", {}),
+        ("partial_averaging", {"reset_momentum": True}),
+        ("partial_averaging", {"mu": 0.5}),
+        ("periodic_averaging", {}),
+        ("vrl_sgd", {}),
     ],
 )
-def test_other_clients_become_active(name, reset_momentum, design, tmp_path):
+def test_other_clients_become_active(name, changes, design, tmp_path):
     """Four clients, two at a time, for two rounds each, through the loop and its store."""
     data = Data(4)
     arrays = [data.client(i) for i in range(4)]
@@ -33,7 +34,7 @@ def test_other_clients_become_active(name, reset_momentum, design, tmp_path):
         active=2,
         rounds_active=2,
         design=design,
-        reset_momentum=reset_momentum,
+        **changes,
     )
     initial = tiny.flat(process.get_model_weights(process.initialize()))
     options = loop.LoopOptions(rounds=6, clients_per_round=2, seed=0)
@@ -50,7 +51,7 @@ def test_other_clients_become_active(name, reset_momentum, design, tmp_path):
         design=design,
         momentum=0.6,
         weight_decay=0.02,
-        reset_momentum=reset_momentum,
+        **changes,
     )
     for a, b in zip(tiny.flat(found), wanted[-1]["mean"]):
         np.testing.assert_allclose(a, b, atol=2e-6)

@@ -1,7 +1,8 @@
 """Local SGD whose clients keep their own models, in NumPy, written from the paper alone.
 
-The paper is "Partial Model Averaging in Federated Learning", for VRL-SGD Liang et al. 2019. The
-tests hold the TFF processes against this file, so it shares no code with the package.
+The paper is "Partial Model Averaging in Federated Learning", for VRL-SGD Liang et al. 2019, for
+AdaComm Wang and Joshi 2019, for post-local SGD Lin et al. 2020. The tests hold the TFF processes
+against this file, so it shares no code with the package.
 
 Inside, a model is one float64 vector; row s of x, v and delta belongs to the s-th active client,
 and p has the weights of the active clients in the mean.
@@ -9,6 +10,7 @@ and p has the weights of the active clients in the mean.
 
 import numpy as np
 
+from tests.references import layers
 from tests.references.stateful import Network
 
 
@@ -43,6 +45,17 @@ class Periodic:
         return np.full(sum(np.prod(s, dtype=int) for s in shapes), k % self.tau == self.tau - 1)
 
 
+class Lengths:
+    """The whole model is averaged at the end of each of these rounds, given by their lengths."""
+
+    def __init__(self, lengths):
+        self.last = np.cumsum(lengths) - 1
+
+    def averaged(self, k, shapes):
+        """True for each parameter of the model's vector that iteration k averages."""
+        return np.full(sum(np.prod(s, dtype=int) for s in shapes), k in self.last)
+
+
 class VrlSgd(Periodic):
     """As `Periodic`; client i steps with g_i - (1 - momentum) delta_i.
 
@@ -63,6 +76,7 @@ def run(
     momentum=0.0,
     weight_decay=0.0,
     reset_momentum=False,
+    mu=0.0,
 ):
     """Local SGD from the same model on all clients.
 
@@ -71,8 +85,8 @@ def run(
       clients: (x, y) of each client.
       iterations: a dict for each iteration: `learning_rate`, and `batches`, by client the indices
         of its examples.
-      averaging: a `Partial`, `Periodic` or `VrlSgd`. It counts the iterations from 0, through the
-        changes of the active clients.
+      averaging: a `Partial`, `Periodic`, `Lengths` or `VrlSgd`. It counts the iterations from 0,
+        through the changes of the active clients.
       active: active[r] lists the active clients of period r; if None, all are, in one period.
       every: the iterations of a period.
       design: how new active clients start. 1: from the mean of the old ones; 2: the s-th from the
@@ -81,11 +95,13 @@ def run(
       momentum: v <- momentum * v + g, x <- x - learning rate * v; v is never averaged.
       weight_decay: times x, added to the gradient of kernels, not of biases.
       reset_momentum: if true, momentum starts from 0 in each period.
+      mu: of FedProx's term mu / 2 |x - z|^2, where z has what each parameter became when it was
+        averaged last, or was at first. Design 1 makes the mean of the old models z, too.
 
     Returns:
       A dict for each iteration, of what there is after its averaging: `models` of the active
       clients, their `mean`, and the `discrepancy`, the mean squared distance of models to mean;
-      and as `before` the discrepancy before the averaging.
+      and as `before` the discrepancy before the averaging; the mean `loss` of the batches.
     """
     if (active is None) != (every is None) or design not in (1, 2):
         raise ValueError("active and every belong together, and design is 1 or 2.")
@@ -94,13 +110,14 @@ def run(
     net, results = Network(weights, clients, weight_decay=weight_decay), []
     examples = np.array([len(y) if by_examples else 1.0 for _, y in net.clients])
     p, x = np.ones(1), net.initial[np.newaxis]  # Before the first period: one model.
-    deltas, v = np.zeros((len(clients), len(net.initial))), None
+    deltas, v, z = np.zeros((len(clients), len(net.initial))), None, net.initial
 
     for k, iteration in enumerate(iterations):
         if k % every == 0:
             s = list(active[k // every])
             if k == 0 or design == 1:
-                x = np.tile(p @ x, (len(s), 1))  # p and x are those of the old active clients.
+                z = p @ x
+                x = np.tile(z, (len(s), 1))  # p and x are those of the old active clients.
             elif len(s) != len(x):
                 raise ValueError("Design 2 needs as many new active clients as old ones.")
             if v is None or reset_momentum or len(v) != len(x):
@@ -108,11 +125,13 @@ def run(
             p = examples[s] / examples[s].sum()
 
         rate = iteration["learning_rate"]
-        g = np.empty_like(x)
+        g, losses = np.empty_like(x), []
         for row, i in enumerate(s):
             inputs, labels = net.clients[i]
             batch = iteration["batches"][i]
             g[row] = net.gradient(x[row], inputs[batch], labels[batch]) + net.decay * x[row]
+            g[row] += mu * (x[row] - z)
+            losses.append(layers.loss(net.weights(x[row]), inputs[batch], labels[batch]))
         v = momentum * v + g - (1 - momentum) * deltas[s]
         x = x - rate * v
 
@@ -121,7 +140,7 @@ def run(
         before = float(p @ ((x - mean) ** 2).sum(axis=1))
         if isinstance(averaging, VrlSgd) and averaged.all():
             deltas[s] = (1 - momentum) * (deltas[s] + (mean - x) / (averaging.tau * rate))
-        x[:, averaged] = mean[averaged]
+        x[:, averaged] = z[averaged] = mean[averaged]
 
         mean = p @ x
         results.append(
@@ -129,7 +148,22 @@ def run(
                 "models": [net.weights(row) for row in x],
                 "mean": net.weights(mean),
                 "before": before,
+                "loss": np.mean(losses),
                 "discrepancy": float(p @ ((x - mean) ** 2).sum(axis=1)),
             }
         )
     return results
+
+
+def adacomm_lengths(weights, clients, rounds, tau, **local):
+    """The lengths of AdaComm's rounds and the results of `run` with them.
+
+    rounds: the iterations of each round, tau of them, of which it makes the first ones.
+    """
+    lengths, results, losses = [tau], [], []
+    for _ in rounds:
+        cut = [it for length, its in zip(lengths, rounds) for it in its[:length]]
+        results = run(weights, clients, cut, Lengths(lengths), **local)
+        losses.append(np.mean([result["loss"] for result in results[-lengths[-1] :]]))
+        lengths.append(max(1, min(tau, int(np.ceil(np.sqrt(losses[-1] / losses[0]) * tau)))))
+    return lengths[: len(rounds)], results

@@ -13,70 +13,88 @@ from tests import tiny
 from tff_partial import runtime
 from tff_partial.algorithms import registry
 from tff_partial.core.local_training import LocalTraining
+from tff_partial.runtime.workers import local_cpp
 from tff_partial.runtime.workers import process as worker_process
 
 ALGORITHMS = sorted(registry.ALGORITHMS)
 
 
 @pytest.fixture(scope="module")
-def workers():
+def contexts():
+    """A context of each runtime, for all algorithms.
+
+    A computation is compiled once for all workers, which train a client at a time: so each of their
+    graphs is made once.
+    """
+    compile_once = functools.cache(tff.backends.native.desugar_and_transform_to_native)
     started = []
     for _ in range(2):
         port = portpicker.pick_unused_port()
-        started.append(worker_process.WorkerProcess(worker_process.worker_command(port), port))
-    yield [f"localhost:{worker.port}" for worker in started]
+        command = worker_process.worker_command(port, max_concurrent_computation_calls=1)
+        started.append(worker_process.WorkerProcess(command, port))
+    addresses = [f"localhost:{worker.port}" for worker in started]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tff.backends.native, "desugar_and_transform_to_native", compile_once)
+        made = {
+            "in_process": runtime.create("in_process", client_parallelism=4),
+            "local_cpp": local_cpp.create_context(max_concurrent_computation_calls=1),
+            "one worker": runtime.create("remote", addresses[:1]),
+            "two workers": runtime.create("remote", addresses),
+        }
+        yield made
+    for context in made.values():
+        context.close()
     for worker in started:
         worker.stop()
 
 
 @functools.cache
-def build(name, several_workers):
+def model():
+    return tiny.spec(batch_norm=True)
+
+
+@functools.cache
+def build(name):
     """The process, built once for all runtimes."""
     local = LocalTraining(steps=4, batch_size=4, learning_rate=0.1, momentum=0.9)
     params = {}
     if "tiers" in registry.ALGORITHMS[name].needs:
-        params["tiers"] = registry.ALGORITHMS[name].params().tiers[:3]
-    process = tiny.build(name, local, tiny.spec(batch_norm=True), population=5, **params)
-    return process.in_steps() if several_workers else process
+        params["tiers"] = registry.ALGORITHMS[name].params().tiers[:2]
+    return tiny.build(name, local, model(), population=5, **params)
 
 
-def three_rounds(name, default_runtime, runtime_name, **options):
-    """Weights after three rounds on a runtime; the session's own is put back afterwards."""
-    several = len(options.get("workers", ())) > 1 and "active" in registry.ALGORITHMS[name].needs
-    process = build(name, several)
-    context = runtime.set_default(runtime_name, **options)
-    try:
-        state, _ = tiny.run(process, tiny.client_data((12, 7, 20, 5, 9)), rounds=3, tiers=3)
+def weights_on(context, name, in_steps=False):
+    """Weights after two rounds on a runtime."""
+    process = build(name).in_steps() if in_steps else build(name)
+    with tff.framework.get_context_stack().install(context):
+        state, _ = tiny.run(process, tiny.client_data((12, 7, 20, 5, 9)), rounds=2, tiers=2)
         return tiny.flat(process.get_model_weights(state))
-    finally:
-        tff.framework.set_default_context(default_runtime)
-        context.close()
 
 
 @pytest.fixture(scope="module")
-def expected(default_runtime):
-    """Algorithm -> its weights, computed when they are first asked for."""
-    options = {"runtime_name": "in_process", "client_parallelism": 1}
-    return functools.cache(lambda name: three_rounds(name, default_runtime, **options))
+def expected(contexts):
+    """Algorithm -> its weights, computed by one thread when they are first asked for."""
+
+    def in_one_thread(name):
+        context = contexts["in_process"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(context._threads, "_count", 1)
+            return weights_on(context, name)
+
+    return functools.cache(in_one_thread)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_in_process_does_not_depend_on_the_parallelism(name, expected, default_runtime):
-    actual = three_rounds(name, default_runtime, "in_process", client_parallelism=4)
-    for a, b in zip(actual, expected(name)):
+def test_in_process_does_not_depend_on_the_parallelism(name, expected, contexts):
+    for a, b in zip(weights_on(contexts["in_process"], name), expected(name)):
         np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_local_cpp_agrees(name, expected, default_runtime):
-    for a, b in zip(three_rounds(name, default_runtime, "local_cpp"), expected(name)):
-        np.testing.assert_allclose(a, b, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-@pytest.mark.parametrize("count", [1, 2])
-def test_remote_agrees(name, count, expected, workers, default_runtime):
-    actual = three_rounds(name, default_runtime, "remote", workers=workers[:count])
+@pytest.mark.parametrize("where", ["local_cpp", "one worker", "two workers"])
+def test_workers_agree(name, where, expected, contexts):
+    in_steps = where == "two workers" and "active" in registry.ALGORITHMS[name].needs
+    actual = weights_on(contexts[where], name, in_steps)
     for a, b in zip(actual, expected(name)):
         np.testing.assert_allclose(a, b, atol=1e-5)
 

@@ -15,13 +15,19 @@ every R rounds and take over the average (design 1) or the local models as they 
 paper's choice). Against periodic averaging every 10 steps the paper uses tau = 11 and R = 10:
 `cost` counts a whole model more every R rounds, so that both send the same.
 
-Differences from the paper: subsets are numbered from 0. Momentum and batch-norm statistics stay
-local, as the paper averages parameters only; for the model that is evaluated the statistics are
-averaged. The paper does not say what becomes of momentum when other clients become active: here a
-client takes over that of its predecessor (with `reset_momentum` it starts from 0), so that
-intervals and designs are compared at the same effective rate. Bytes are the paper's, without this
-momentum. Batches are shuffled anew every round. Momentum has Keras's form, as in the paper's
-TensorFlow: it holds eta * v.
+With `mu` > 0, g is the gradient of FedProx's loss, the paper's example of another local solver:
+g(x_i) + mu * (x_i - z), where subset j of z is u_j of its last average.
+
+Differences from the paper: subsets are numbered from 0. FedProx pulls to the server's model, which
+no client has here; the paper does not say what takes its place. z does: in FedProx, too, it is what
+was averaged last. It is the same for all clients, so that it holds them together, and costs no
+bytes. Clients that become active take z over as they take over the model. Momentum and batch-norm
+statistics stay local, as the paper averages parameters only; for the model that is evaluated the
+statistics are averaged. The paper does not say what becomes of momentum when other clients become
+active: here a client takes over that of its predecessor (with `reset_momentum` it starts from 0),
+so that intervals and designs are compared at the same effective rate. Bytes are the paper's,
+without this momentum. Batches are shuffled anew every round. Momentum has Keras's form, as in the
+paper's TensorFlow: it holds eta * v.
 """
 
 from __future__ import annotations
@@ -39,7 +45,7 @@ from tff_partial.tiers import Tier
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(averaging.AveragingParams):
+class Params(averaging.ProximalParams):
     """Hyperparameters of partial averaging.
 
     Attributes:
@@ -61,7 +67,8 @@ def build(
     tau = params.interval()
     layout = parameter_subsets.create(model, params.partition, tau)
     every_step = [(step, step + 1, step) for step in range(tau)]
-    return averaging.build(model, params, averaging.Rules(layout, every_step), aggregator)
+    rules = averaging.Rules(layout, every_step, pull=params.mu)
+    return averaging.build(model, params, rules, aggregator)
 
 
 def cost(model: ModelSpec, params: Params, tier: Tier) -> costs.ClientCost:

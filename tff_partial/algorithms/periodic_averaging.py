@@ -8,10 +8,11 @@ and benefits, 2022:
         if k mod tau = 0:
             every client i:  x_i <- mean over the clients of x_i
 
-The same loop as `partial_averaging` with another schedule; tau is `--local_steps`. Momentum and
-batch-norm statistics stay on the clients, unlike in `fedavg`. Clients that become active take over
-the average and the momentum of the client before them (with `reset_momentum` only the average);
-bytes are the paper's, without this momentum.
+The same loop as `partial_averaging` with another schedule; tau is `--local_steps`. With `mu` > 0
+clients follow FedProx's gradient, g(x_i) + mu * (x_i - the last average). Momentum and batch-norm
+statistics stay on the clients, unlike in `fedavg`. Clients that become active take over the average
+and the momentum of the client before them (with `reset_momentum` only the average); bytes are the
+paper's, without this momentum.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tff_partial.processes import averaging, parameter_subsets
 
 
 @dataclasses.dataclass(frozen=True)
-class Params(averaging.AveragingParams):
+class Params(averaging.ProximalParams):
     """Hyperparameters of periodic averaging."""
 
     design: int = 1
@@ -36,7 +37,7 @@ def build(
 ) -> averaging.AveragingProcess:
     """Return the process."""
     layout = parameter_subsets.whole_model(model)
-    rules = averaging.Rules(layout, [(0, params.interval(), 0)])
+    rules = averaging.Rules(layout, [(0, params.interval(), 0)], pull=params.mu)
     return averaging.build(model, params, rules, aggregator)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Optional
+from typing import Any, Optional
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Cut, ModelSpec
@@ -103,6 +103,37 @@ def prefix(model: ModelSpec, removed: int, batch_size: int) -> ClientCost:
         activations=cuts.total(blocks, "activations"),
         backward=cost.backward + cuts.total(blocks[kept:], "error"),
     )
+
+
+def between(model: ModelSpec, start: int, stop: int, batch_size: int) -> ClientCost:
+    """Return the cost of training some blocks; a step runs forward through all, and back to these.
+
+    The blocks after them pass on the error signal and keep their activations for that. All
+    statistics are sent.
+    """
+    blocks = measure(model)
+    after = [dataclasses.replace(block, parameters=0) for block in blocks[stop:]]
+    kept = [*blocks[start:stop], *after]
+    cost = _trains(model, blocks[start:stop], cuts.share_of_memory(model, kept, batch_size))
+    statistics = cuts.total([*blocks[:start], *blocks[stop:]], "statistics")
+    return dataclasses.replace(
+        cost,
+        activations=cuts.total(kept, "activations"),
+        backward=cost.backward + cuts.total(after, "error"),
+        bytes_up=cost.bytes_up + _BYTES * statistics,
+    )
+
+
+def mean(of_rounds: Sequence[ClientCost]) -> ClientCost:
+    """Return the mean cost of rounds that differ; of parameters and memory the largest."""
+    largest = ("parameters", "activations", "capacity")
+
+    def of(name: str) -> Any:
+        values = [getattr(cost, name) for cost in of_rounds]
+        return max(values) if name in largest else round(sum(values) / len(values))
+
+    names = [field.name for field in dataclasses.fields(ClientCost)]
+    return ClientCost(**{name: of(name) for name in names})
 
 
 def narrow(model: ModelSpec, small: ModelSpec, batch_size: int) -> ClientCost:

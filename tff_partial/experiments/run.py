@@ -49,6 +49,7 @@ from tff_partial.system import folder_lock, interrupts, scratch_folders
 
 # What ends a run before its last round; its files are complete up to then.
 STOPPED = (loop.Interrupted, DivergedError, runtime.WorkersLostError)
+SECURE_RUNTIMES = ("in_process", "ray")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,6 +160,11 @@ def prepare(task: object = None, **settings: object) -> Prepared:
     chosen, _ = own.task_of("imdb" if task is None else task)
     is_real = chosen.has_real(places["data"], places["data_dir"])
     experiment = config.create(task, is_real=is_real, **deciding)
+    if experiment.settings.aggregation == "secure" and execution.runtime not in SECURE_RUNTIMES:
+        raise ValueError(
+            f"runtime must be {' or '.join(SECURE_RUNTIMES)} with aggregation='secure': TFF's "
+            f"worker has no secure sum. Received: runtime={execution.runtime!r}"
+        )
     runtime.configure(execution.runtime, execution.device_names)
     data = components.load_data(experiment, places["data"], execution.data_dir, log=say)
     if not execution.is_elsewhere:

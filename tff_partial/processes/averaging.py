@@ -33,7 +33,8 @@ from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array, ServerState, Structure
 from tff_partial.processes import averaging_round, stateful
-from tff_partial.processes.averaging_computations import Rules, Setting
+from tff_partial.processes.averaging_computations import Setting
+from tff_partial.processes.averaging_rules import Rules
 
 DESIGNS = (1, 2)
 REFUSED = dict.fromkeys(
@@ -56,6 +57,8 @@ class AveragingParams(stateful.StatefulParams):
         over that of the client before them.
       measure_steps: Whether the discrepancy is measured after every local step of a round, as
         columns `discrepancy_1`, `discrepancy_2`, ...; the model stays the same.
+      measure_losses: Whether evaluated rounds measure the losses of the local models and of the
+        global one on all examples of the active clients; the model stays the same.
       active: Number of clients that are active at a time.
     """
 
@@ -64,6 +67,7 @@ class AveragingParams(stateful.StatefulParams):
     design: int = 2
     reset_momentum: bool = False
     measure_steps: bool = False
+    measure_losses: bool = True
     active: Optional[int] = None
     DEFAULT_ROUNDS_ACTIVE: ClassVar[int] = 1
     NEEDS_SUM: ClassVar[str] = "as averages go into the clients' own models"
@@ -104,13 +108,30 @@ class AveragingParams(stateful.StatefulParams):
         return self.local.steps
 
 
+@dataclasses.dataclass(frozen=True)
+class ProximalParams(AveragingParams):
+    """The same with FedProx's gradient.
+
+    Attributes:
+      mu: Weight of FedProx's term, which pulls each parameter to its last average.
+    """
+
+    mu: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mu < 0:
+            raise ValueError(f"mu must not be negative. Received: mu={self.mu}")
+
+
 class AveragingProcess(stateful.StatefulProcess):
     """A `StatefulProcess` whose clients stay active for some rounds.
 
     `next` also returns `losses` among its metrics: the smallest and the mean loss of the local
     models before the last average of the round and that of the global one, each on all examples
-    of the clients. They are 0 unless `client_states` said that clients are to be measured. With
-    `measure_steps` there are `discrepancies`, after every step.
+    of the clients. They are 0 unless `client_states` said that clients are to be measured, and
+    missing without `measure_losses`. With `measure_steps` there are `discrepancies`, after every
+    step.
 
     Attributes:
       rounds_active: After so many rounds other clients become active; 0: never.
@@ -157,6 +178,8 @@ class AveragingProcess(stateful.StatefulProcess):
             weights = server_state.global_model_weights
             value["parameters"] = _concatenate(weights.trainable)
             value["statistics"] = _concatenate(weights.non_trainable)
+            if "anchor" in value:
+                value["anchor"] = value["parameters"]
         if self._params.reset_momentum or predecessor is None:
             value["momentum"] = np.zeros_like(own["momentum"])
         return value
@@ -175,9 +198,20 @@ def build(
       ValueError: If it is another.
     """
     as_aggregator(aggregator).check(REFUSED)
+    if params.measure_steps and rules.intervals:
+        raise ValueError(
+            "measure_steps must be off where the interval varies. Received: measure_steps=True"
+        )
     if params.measure_steps:
         rules = rules.by_step()
-    setting = Setting(model, params.local, params.weighting, rules, params.measure_steps)
+    setting = Setting(
+        model,
+        params.local,
+        params.weighting,
+        rules,
+        measure_steps=params.measure_steps,
+        measure_losses=params.measure_losses,
+    )
     return AveragingProcess(averaging_round.Computations(setting), params)
 
 

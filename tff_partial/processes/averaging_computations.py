@@ -24,39 +24,9 @@ from tff_partial.core.local_training import LocalTraining, TrainFn
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.part import everything
 from tff_partial.core.types import Computation, Federated, Record, Structure, Tensor, Weights
+from tff_partial.processes.averaging_rules import NOTHING, Rules
 from tff_partial.processes.client_work import client_weight
 from tff_partial.processes.parameter_subsets import Layout, flatten_floats, split_floats
-
-NOTHING = -1  # the subset of an average that has not been made
-
-
-@dataclasses.dataclass(frozen=True)
-class Rules:
-    """What is averaged when.
-
-    Attributes:
-      layout: The subsets.
-      segments: (First step, step after the last, subset) of each segment of a round.
-      variance_reduced: Whether clients keep VRL-SGD's correction.
-    """
-
-    layout: Layout
-    segments: Sequence[tuple[int, int, int]]
-    variance_reduced: bool = False
-
-    @property
-    def interval(self) -> int:
-        """Number of steps of a round (tau)."""
-        return self.segments[-1][1]
-
-    def by_step(self) -> Rules:
-        """Return the same in segments of one step; nothing is averaged after some of them."""
-        segments = [
-            (step, step + 1, subset if step + 1 == stop else NOTHING)
-            for first, stop, subset in self.segments
-            for step in range(first, stop)
-        ]
-        return dataclasses.replace(self, segments=segments)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +39,7 @@ class Setting:
       weighting: Clients count by their `examples`, or are `uniform`.
       rules: What is averaged when.
       measure_steps: Whether the discrepancy is measured after every segment.
+      measure_losses: Whether rounds have losses.
     """
 
     model: ModelSpec
@@ -76,6 +47,7 @@ class Setting:
     weighting: str
     rules: Rules
     measure_steps: bool = False
+    measure_losses: bool = True
 
     @functools.cached_property
     def initial_client_state(self) -> Computation:
@@ -91,6 +63,7 @@ class Setting:
                 momentum=tf.zeros([sum(math.prod(v.shape) for v in optimizer.state)]),
                 statistics=flatten_floats(model.statistics),
                 correction=tf.zeros_like(parameters) if self.rules.variance_reduced else nothing,
+                **({"anchor": parameters} if self.rules.pull else {}),
             )
 
         return initial_client_state
@@ -131,14 +104,16 @@ class Setting:
 def build_advance(setting: Setting, mean: tff.templates.AggregationProcess) -> Computation:
     """Return a segment: the last average, some steps, the next average."""
     layout, segments = setting.rules.layout, setting.rules.segments
+    varies, pull = setting.rules.intervals is not None, setting.rules.pull
     # The subset of the average before each segment, and the segment.
-    table = [(before, *s) for before, s in zip([NOTHING, *(s[2] for s in segments)], segments)]
+    averaged_before = [NOTHING if varies else s[2] for s in segments]
+    table = [(before, *s) for before, s in zip([NOTHING, *averaged_before], segments)]
 
     @tracing.computation("advance_client", tracing.installed_for(setting.model))
     def advance_client(sent: Structure, client: Structure, dataset: Structure) -> Structure:
         model = setting.model.instantiate(setting.local.precision, initial=False)
-        optimizer = local_optimizers.create(model, model.trainable, setting.local)
-        loop = local_training.build(model, everything(model), setting.local, 0.0, optimizer)
+        optimizer = local_optimizers.create(model, model.trainable, setting.local, pull)
+        loop = local_training.build(model, everything(model), setting.local, pull, optimizer)
 
         @tf.function(autograph=False)
         def run(sent: Structure, client: Structure, record: Record) -> Structure:
@@ -172,12 +147,17 @@ def build_advance(setting: Setting, mean: tff.templates.AggregationProcess) -> C
 
 def receive(value: Structure, subset: Tensor, average: Tensor, layout: Layout) -> Structure:
     """Return a client's state with the average of a subset in its model; nothing for `NOTHING`."""
-    parameters = tf.cond(
-        tf.equal(subset, NOTHING),
-        lambda: value["parameters"],
-        lambda: layout.replace(value["parameters"], subset, average),
-    )
-    return OrderedDict(value, parameters=tf.ensure_shape(parameters, [layout.size]))
+
+    def with_average(parameters: Tensor) -> Tensor:
+        received = tf.cond(
+            tf.equal(subset, NOTHING),
+            lambda: parameters,
+            lambda: layout.replace(parameters, subset, average),
+        )
+        return tf.ensure_shape(received, [layout.size])
+
+    names = [name for name in ("parameters", "anchor") if name in value]
+    return OrderedDict(value, **{name: with_average(value[name]) for name in names})
 
 
 def _train(
@@ -190,13 +170,12 @@ def _train(
     steps: tuple[Tensor, Tensor],
 ) -> tuple[Structure, Structure]:
     """Make the steps of a segment; return the sums of metrics and what the client keeps."""
-    layout, momentum = setting.rules.layout, setting.local.momentum
-    is_corrected, (loop, optimizer) = setting.rules.variance_reduced, training
+    layout, (loop, optimizer) = setting.rules.layout, training
     sums = loop(
         setting.weights(value, model.statistics),
         record,
         learning_rate,
-        layout.split((momentum - 1) * value["correction"]) if is_corrected else (),
+        _slope(setting, value),
         steps,
         split_floats(value["momentum"], optimizer.state),
     )
@@ -207,6 +186,16 @@ def _train(
         statistics=flatten_floats(model.statistics),
     )
     return sums, kept
+
+
+def _slope(setting: Setting, value: Structure) -> Sequence[Tensor]:
+    """Return the gradient of the algorithm's own terms at a client's model."""
+    rules = setting.rules
+    if rules.variance_reduced:
+        return rules.layout.split((setting.local.momentum - 1) * value["correction"])
+    if rules.pull:
+        return rules.layout.split(rules.pull * (value["parameters"] - value["anchor"]))
+    return ()
 
 
 def build_finish(setting: Setting) -> Computation:

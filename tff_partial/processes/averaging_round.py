@@ -28,17 +28,27 @@ class Computations:
         self.setting, rules, compute = setting, setting.rules, tff.tensorflow.computation
         scalar = tff.TensorType(np.float32)
         mean = aggregation.ContributorMean().create(setting.sent_type[0], scalar)
-        self.initialize = stateful.build_initialize(setting.model, mean, compute(lambda: ()))
+        intervals = rules.intervals
+        initial = compute(intervals.initial if intervals else lambda: ())
+        self.initialize = stateful.build_initialize(setting.model, mean, initial)
         self.advance, self.finish = build_advance(setting, mean), build_finish(setting)
         self.discrepancy = averaging_measures.build_discrepancy(setting)
-        self.losses = averaging_measures.build_losses(setting)
+        if setting.measure_losses:
+            self.losses = averaging_measures.build_losses(setting)
         if setting.measure_steps:
             self.mean = averaging_measures.build_mean(setting)
             self.step_discrepancy = averaging_measures.build_step_discrepancy(setting)
         self.no_average = compute(lambda: tf.zeros([rules.layout.width]))
         self.next_round = compute(lambda round_num: round_num + 1, np.int32)
-        sums_types = (self.advance.type_signature.result[2].member,) * len(rules.segments)
+        count = 1 if intervals else len(rules.segments)
+        sums_types = (self.advance.type_signature.result[2].member,) * count
         self.metrics = compute(_metrics, sums_types, np.float32, np.float32)
+        if intervals:
+            kept = initial.type_signature.result, np.int32
+            self.segment = compute(intervals.segment, *kept)
+            self.next_interval = compute(intervals.next, *kept, self.metrics.type_signature.result)
+            lengths = [stop - first for first, stop, _ in rules.segments]
+            self.steps = compute(lambda segment: tf.gather(lengths, segment), np.int32)
 
 
 def _metrics(sums: Sequence[Metrics], before: Tensor, after: Tensor) -> Metrics:
@@ -68,15 +78,20 @@ def run(
 ) -> stateful.Output:
     """Run a round."""
     weights, round_num, aggregator = state.global_model_weights, state.client_work, state.aggregator
-    average, count, sums = executor.call(steps.no_average), len(steps.setting.rules.segments), []
+    intervals, count = steps.setting.rules.intervals, len(steps.setting.rules.segments)
+    if intervals:
+        places = [executor.call(steps.segment, state.finalizer, round_num)]
+    else:
+        places = [executor.place(segment) for segment in range(count)]
+    average, sums = executor.call(steps.no_average), []
     discrepancies: dict[str, Federated] = OrderedDict()
-    for segment in range(count):
-        sent = executor.zip((average, round_num, executor.place(segment)))
+    for segment, place in enumerate(places):
+        sent = executor.zip((average, round_num, place))
         average, aggregator, part, clients = steps.advance(sent, aggregator, clients, data)
         clients = executor.in_order(clients)
         sums.append(part)
         if steps.setting.measure_steps:
-            sent = executor.zip((average, round_num, executor.place(segment)))
+            sent = executor.zip((average, round_num, place))
             mean = steps.mean(sent, clients, data)
             name = f"discrepancy_{segment + 1}"
             discrepancies[name] = steps.step_discrepancy(sent, mean, clients, data)
@@ -86,17 +101,23 @@ def run(
     # An average leaves the mean of the models as it is.
     distances = [steps.discrepancy(weights, models, data) for models in (before, clients)]
     metrics = OrderedDict(
-        client_work=executor.call(steps.metrics, executor.zip(tuple(sums)), *distances),
-        losses=steps.losses(weights, before, data),
+        client_work=executor.call(steps.metrics, executor.zip(tuple(sums)), *distances)
     )
+    if steps.setting.measure_losses:
+        metrics["losses"] = steps.losses(weights, before, data)
     if discrepancies:
         metrics["discrepancies"] = executor.zip(discrepancies)
+    finalizer = state.finalizer
+    if intervals:
+        finalizer = executor.call(steps.next_interval, finalizer, round_num, metrics["client_work"])
+        interval = executor.call(steps.steps, places[0])
+        metrics["finalizer"] = executor.zip(OrderedDict(interval=interval))
     new_state = tff.learning.templates.LearningAlgorithmState(
         weights,
         state.distributor,
         executor.call(steps.next_round, round_num),
         aggregator,
-        state.finalizer,
+        finalizer,
     )
     return stateful.Output(executor.zip(new_state), clients, executor.zip(metrics))
 

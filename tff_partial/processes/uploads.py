@@ -18,8 +18,7 @@ from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Computation, Federated, Structure, Tensor, TffType
 
 REFUSED = {
-    "dp": "clients keep something between rounds, so that what they send tells of rounds that are "
-    "accounted for as if they had not taken part"
+    "dp": "clients keep something between rounds, and the accounting is of clients that do not"
 }
 """Aggregations of clients with state that are refused, and why."""
 

@@ -42,13 +42,13 @@ def digests(algorithm, context):
     from tests import tiny
     from tests.runtime.test_runtimes import build
 
-    process, found = build(algorithm, False), {}
+    process, found = build(algorithm), {}
     with tff.framework.get_context_stack().install(context):
         for name, devices in SETTINGS.items():
             if name == "one" and algorithm not in ON_ONE:
                 continue
             context.devices[:] = [f"/device:{device}" for device in devices]
-            state, _ = tiny.run(process, tiny.client_data((12, 7, 20, 5)), rounds=2, tiers=3)
+            state, _ = tiny.run(process, tiny.client_data((12, 7, 20, 5)), rounds=2, tiers=2)
             weights = tiny.flat(process.get_model_weights(state))
             found[name] = hashlib.sha256(b"".join(np.asarray(w).tobytes() for w in weights))
     return {name: digest.hexdigest() for name, digest in found.items()}

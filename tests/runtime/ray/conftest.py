@@ -10,6 +10,8 @@ os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 os.environ["RAY_AUTH_MODE"] = "token"
 os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+# Actors would wait for all else that runs on this machine.
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
 
 NEEDS_RAY = "Ray is not installed: make ray"
 
@@ -18,12 +20,13 @@ NEEDS_RAY = "Ray is not installed: make ray"
 def cluster():
     """A head, to which the driver connects, and a second node; both have a CPU for one actor.
 
-    The head says that it has two GPUs.
+    The head says that it has two GPUs. Its object store is small.
     """
     pytest.importorskip("ray", reason=NEEDS_RAY)
     from ray.cluster_utils import Cluster
 
-    head = {"num_cpus": 1, "num_gpus": 2, "include_dashboard": False}
+    room = {"num_cpus": 1, "object_store_memory": 80 * 10**6}
+    head = {**room, "num_gpus": 2, "include_dashboard": False}
     started = Cluster(initialize_head=True, head_node_args=head)
     started.add_node(num_cpus=1)
     yield started

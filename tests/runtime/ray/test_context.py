@@ -1,6 +1,6 @@
 """The runtime on two nodes: the bits of `in_process`, whatever is lost.
 
-`python -m benchmarks.bits` compares all algorithms.
+With ALL_ALGORITHMS=1 in the environment all algorithms are compared.
 """
 
 import os
@@ -29,7 +29,9 @@ from tff_partial.runtime.ray.cohort import Cohort
 SIZES = (12, 7, 20, 5)
 CLIENTS = 8
 # Tiers; client states; several levels in a round; scores and sub-models.
-ALGORITHMS = ("embracing", "scaffold", "partial_averaging", "feddse")
+ALGORITHMS = ["embracing", "scaffold", "partial_averaging", "feddse"]
+if os.environ.get("ALL_ALGORITHMS"):
+    ALGORITHMS = sorted(registry.ALGORITHMS)
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +79,40 @@ def test_algorithms_give_the_bits_of_in_process(name, context, here):
         np.testing.assert_array_equal(actual, wanted)
     assert context.taken_part() == {"actors": 2, "nodes": 2}
     assert context.place() == "2 actors on 2 nodes"
+
+
+def test_what_a_user_should_know_before_a_run(context, cluster, monkeypatch):
+    (line,) = context.notes(data_bytes=10)
+    assert line == f"Ray: 2 actors on 2 nodes, cluster at {cluster.address}"
+    monkeypatch.setattr(context._cluster, "dashboard", "127.0.0.1:8265")
+    _, dashboard, warning = context.notes(data_bytes=10**15)
+    assert dashboard == "Ray's dashboard: 127.0.0.1:8265"
+    assert warning == (
+        "warning: clients' data take up to 1000000.0 GB, this node's object store has 0.1; "
+        "the rest goes to disk. ray start --object-store-memory=BYTES gives it more"
+    )
+
+
+def test_what_does_not_fit_into_the_store_goes_to_disk(context):
+    @tff.tensorflow.computation(computations.RECORD)
+    def last(record):
+        return record.get_single_element()["x"][-1, -1]
+
+    @tff.federated_computation(computations.at_clients(computations.RECORD))
+    def each(records):
+        return tff.federated_map(last, records)
+
+    arrays = [np.full([100_000, computations.SIZE], i, np.float32) for i in range(6)]
+    records = [tf.data.Dataset.from_tensors({"x": x}) for x in arrays]
+    for _ in range(2):
+        assert computations.run(context, each, records) == [*range(6)]
+    assert spilled_bytes() > 0
+
+
+def spilled_bytes():
+    from ray._private import internal_api, state
+
+    return internal_api.get_memory_info_reply(state.state).store_stats.spilled_bytes_total
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,9 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: make ray")
 
+from tff_partial.runtime import RayOptions, WorkersLostError
+from tff_partial.runtime.ray import cluster as clusters
+
 ROOT = pathlib.Path(__file__).parents[3]
 TRAIN = ("--task=mnist", "--algo=fedavg", "--data=embedded", "--clients_per_round=4")
 BRIEF = ("--local_steps=1", "--eval_every=100000", "--checkpoint_every=1")
@@ -196,13 +199,12 @@ def test_a_run_on_a_cluster_with_tls_and_one_without_a_certificate(tmp_path, sta
     try:
         until(lambda: "Ray runtime started" in (tmp_path / "head.log").read_text())
         processes = head.children(recursive=True)
-        flags = (f"--ray_address=127.0.0.1:{port}", "--rounds=1")
-        without = start(tmp_path / "without", *flags)
-        with_certificate = start(tmp_path / "with", *flags, environment=variables)
-        assert with_certificate.end() == 0, with_certificate.lines
-        assert without.end() == 1
-        assert "it does not speak as Ray does without TLS" in without.lines[-1]
-        assert len(without.lines) == 2
+        address = f"127.0.0.1:{port}"
+        with pytest.raises(WorkersLostError, match="it does not speak as Ray does without TLS"):
+            clusters.Cluster(RayOptions(address))
+        flags = (f"--ray_address={address}", "--rounds=1")
+        run = start(tmp_path / "run", *flags, environment=variables)
+        assert run.end() == 0, run.lines
     finally:
         for process in (head, *processes):
             if is_alive(process):
