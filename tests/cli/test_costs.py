@@ -68,7 +68,7 @@ def test_an_algorithm_without_tiers_has_one_row_for_comparison(capsys):
     assert [row["algorithm"] for row in rows] == [*names, "heterofl", "heterofl"]
     for row in rows[: len(names)]:
         assert (row["tier"], row["memory"]) == ("all", 1)
-        assert row["note"] == "has no tiers: every client trains the whole model"
+        assert row["note"] == "has no tiers: all clients do the same"
 
 
 @pytest.mark.parametrize(

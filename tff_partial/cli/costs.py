@@ -65,7 +65,7 @@ def compare(
 ) -> dict[str, Any]:
     """Return what clients of the same tiers take with each algorithm.
 
-    An algorithm without tiers has one row: its clients train the whole model.
+    An algorithm without tiers has one row: all its clients do the same.
 
     Raises:
       ValueError: If an algorithm is unknown, or a tier does not exist for it.
@@ -89,7 +89,7 @@ def _compared(
     params = algorithm.params(local=LocalTraining(steps=1, batch_size=batch_size), **needed)
     strong = algorithm.cost(model, params, create("strong"))
     if not has_tiers:
-        yield "all", strong, "has no tiers: every client trains the whole model"
+        yield "all", strong, "has no tiers: all clients do the same"
     for tier in params.tiers[1:] if has_tiers else ():
         cost = algorithm.cost(model, params, tier)
         yield (

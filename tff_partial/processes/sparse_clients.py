@@ -43,11 +43,15 @@ def masked(model: Model, threshold: str) -> Masked:
 
 
 def count(model: ModelSpec) -> int:
-    """Return how many numbers are masked."""
-    with tf.Graph().as_default():
-        built = model.instantiate(initial=False)
-        indices = [i for together in masked(built, "global") for i in together]
-        return sum(built.trainable[i].shape.num_elements() for i in indices)
+    """Return how many numbers are masked; counted once for a `ModelSpec`."""
+    cache = vars(model)
+    if "_masked_count" not in cache:
+        with tf.Graph().as_default():
+            built = model.instantiate(initial=False)
+            (indices,) = masked(built, "global")
+            numbers = [built.trainable[i].shape.num_elements() for i in indices]
+        cache["_masked_count"] = sum(numbers)
+    return cache["_masked_count"]
 
 
 def thresholds(values: Sequence[Tensor], together: Masked, rate: float) -> dict[int, Tensor]:
