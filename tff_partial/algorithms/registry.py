@@ -30,6 +30,7 @@ _MODULES = (
     "feddf",
     "heterofl",
     "fedrolex",
+    "fiarse",
     "feddropout",
     "fjord",
     "width_reduction",

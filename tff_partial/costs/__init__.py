@@ -19,6 +19,7 @@ from tff_partial.costs.clients import (
     narrow,
     prefix,
     recorded_suffix,
+    sparse,
     whole,
 )
 from tff_partial.costs.cuts import (

@@ -142,6 +142,26 @@ def narrow(model: ModelSpec, small: ModelSpec, batch_size: int) -> ClientCost:
     return _trains(small, blocks, cuts.share_of_memory(model, blocks, batch_size))
 
 
+def sparse(model: ModelSpec, masked: int, held: int, batch_size: int) -> ClientCost:
+    """Return the cost of a client that holds some of the `masked` elements of the weights.
+
+    It computes as if it had them all, and keeps all activations. With the weights it receives a bit
+    for each of the masked ones.
+    """
+    cost, left_out = whole(model, batch_size), masked - held
+    if not left_out:
+        return cost
+    zeros = dataclasses.replace(measure(model)[0], parameters=left_out, activations=0)
+    bytes_up = cost.bytes_up - _BYTES * left_out
+    return dataclasses.replace(
+        cost,
+        parameters=cost.parameters - left_out,
+        capacity=1 - cuts.share_of_memory(model, [zeros], batch_size),
+        bytes_down=bytes_up + -(-masked // 8),
+        bytes_up=bytes_up,
+    )
+
+
 def channels(model: ModelSpec, share: float, batch_size: int) -> ClientCost:
     """Return the cost of a client that sends a share of each layer's channels, and trains all.
 
