@@ -83,6 +83,13 @@ def test_discrepancies_after_every_step_are_columns_of_every_round(tmp_path):
         assert found[-1] == pytest.approx(row["discrepancy"], abs=1e-9)
 
 
+def test_losses_of_local_models_can_be_left_out(tmp_path):
+    process = tiny.build("vrl_sgd", LOCAL, population=5, active=2, measure_losses=False)
+    rows = train(process, tmp_path)
+    assert not [name for name in rows[0] if name.endswith(("local_loss", "global_loss"))]
+    assert all(row["train_loss"] > 0 for row in rows)
+
+
 class Nobody(callbacks.Callback):
     """Drops every client in the second round, and counts."""
 

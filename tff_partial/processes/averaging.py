@@ -57,6 +57,8 @@ class AveragingParams(stateful.StatefulParams):
         over that of the client before them.
       measure_steps: Whether the discrepancy is measured after every local step of a round, as
         columns `discrepancy_1`, `discrepancy_2`, ...; the model stays the same.
+      measure_losses: Whether evaluated rounds measure the losses of the local models and of the
+        global one on all examples of the active clients; the model stays the same.
       active: Number of clients that are active at a time.
     """
 
@@ -65,6 +67,7 @@ class AveragingParams(stateful.StatefulParams):
     design: int = 2
     reset_momentum: bool = False
     measure_steps: bool = False
+    measure_losses: bool = True
     active: Optional[int] = None
     DEFAULT_ROUNDS_ACTIVE: ClassVar[int] = 1
     NEEDS_SUM: ClassVar[str] = "as averages go into the clients' own models"
@@ -126,8 +129,9 @@ class AveragingProcess(stateful.StatefulProcess):
 
     `next` also returns `losses` among its metrics: the smallest and the mean loss of the local
     models before the last average of the round and that of the global one, each on all examples
-    of the clients. They are 0 unless `client_states` said that clients are to be measured. With
-    `measure_steps` there are `discrepancies`, after every step.
+    of the clients. They are 0 unless `client_states` said that clients are to be measured, and
+    missing without `measure_losses`. With `measure_steps` there are `discrepancies`, after every
+    step.
 
     Attributes:
       rounds_active: After so many rounds other clients become active; 0: never.
@@ -200,7 +204,14 @@ def build(
         )
     if params.measure_steps:
         rules = rules.by_step()
-    setting = Setting(model, params.local, params.weighting, rules, params.measure_steps)
+    setting = Setting(
+        model,
+        params.local,
+        params.weighting,
+        rules,
+        measure_steps=params.measure_steps,
+        measure_losses=params.measure_losses,
+    )
     return AveragingProcess(averaging_round.Computations(setting), params)
 
 

@@ -39,6 +39,7 @@ class Setting:
       weighting: Clients count by their `examples`, or are `uniform`.
       rules: What is averaged when.
       measure_steps: Whether the discrepancy is measured after every segment.
+      measure_losses: Whether rounds have losses.
     """
 
     model: ModelSpec
@@ -46,6 +47,7 @@ class Setting:
     weighting: str
     rules: Rules
     measure_steps: bool = False
+    measure_losses: bool = True
 
     @functools.cached_property
     def initial_client_state(self) -> Computation:

@@ -33,7 +33,8 @@ class Computations:
         self.initialize = stateful.build_initialize(setting.model, mean, initial)
         self.advance, self.finish = build_advance(setting, mean), build_finish(setting)
         self.discrepancy = averaging_measures.build_discrepancy(setting)
-        self.losses = averaging_measures.build_losses(setting)
+        if setting.measure_losses:
+            self.losses = averaging_measures.build_losses(setting)
         if setting.measure_steps:
             self.mean = averaging_measures.build_mean(setting)
             self.step_discrepancy = averaging_measures.build_step_discrepancy(setting)
@@ -100,9 +101,10 @@ def run(
     # An average leaves the mean of the models as it is.
     distances = [steps.discrepancy(weights, models, data) for models in (before, clients)]
     metrics = OrderedDict(
-        client_work=executor.call(steps.metrics, executor.zip(tuple(sums)), *distances),
-        losses=steps.losses(weights, before, data),
+        client_work=executor.call(steps.metrics, executor.zip(tuple(sums)), *distances)
     )
+    if steps.setting.measure_losses:
+        metrics["losses"] = steps.losses(weights, before, data)
     if discrepancies:
         metrics["discrepancies"] = executor.zip(discrepancies)
     finalizer = state.finalizer

@@ -160,8 +160,10 @@ def _train(prepared: Prepared, scheme: str) -> str:
         callbacks.TensorBoard(folder),
         callbacks.ProgressBar(settings.rounds, scheme),
     ]
+    # Losses on all examples of all clients would take longer than training, and nobody reads them.
+    params = dataclasses.replace(config.create_params(experiment), measure_losses=False)
     loop.train(
-        schemes.build(model, config.create_params(experiment), scheme),
+        schemes.build(model, params, scheme),
         data,
         evaluation.build(model, data.test_x, data.test_y),
         loop.LoopOptions(

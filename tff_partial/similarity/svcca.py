@@ -56,8 +56,11 @@ def directions(activations: ArrayLike, vectors: int = VECTORS) -> np.ndarray:
         )
     # Relative to the norm before centring: of a large mean, only rounding errors remain.
     noise = _ROUNDINGS * precision * np.linalg.norm(rows)
-    u, s, _ = scipy.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
-    return u[:, : min(vectors, int(np.sum(s > noise)))]
+    centred = rows - rows.mean(axis=0)
+    # R of the QR decomposition has the same singular values and right vectors, and few rows.
+    _, s, right = scipy.linalg.svd(np.linalg.qr(centred, mode="r"), full_matrices=False)
+    count = min(vectors, int(np.sum(s > noise)))
+    return np.linalg.qr(centred @ (right[:count].T / s[:count]))[0]
 
 
 def pairwise(bases: Sequence[np.ndarray]) -> np.ndarray:
