@@ -5,7 +5,8 @@
 Images of 32x32, 4 classes; two clients of four random images, one round of two local steps of two
 images and another one. With tiers the first client is strong and the second weak: it trains what
 is left at a fifth of the memory, or a fifth of the channels. `frozen` is a new head on a
-MobileNetV2 with `trainable = False`. Every model has a process of its own. Processor seconds, which
+MobileNetV2 with `trainable = False`. Sub-models (`--algorithms=heterofl`) can be asked for. Every
+model has a process of its own. Processor seconds, which
 another program's load does not change:
 
 spec:   to make the `ModelSpec`: the model is cut into blocks, and they are compared with it
@@ -117,6 +118,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--models", default=",".join(MODELS), help="What is trained.")
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS), help="How.")
     flags = parser.parse_args(argv)
+    import tff_partial  # noqa: F401, before TensorFlow, whose log lines it keeps away
+
     names = flags.models.split(",")
     for name in names if len(names) > 1 else ():
         command = [sys.executable, "-m", "benchmarks.applications", f"--models={name}"]

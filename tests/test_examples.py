@@ -6,6 +6,7 @@ import os
 import pathlib
 import runpy
 import subprocess
+import types
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests import tiny
 from tests.algorithms.layer_rounds import build, cohort, create_dense, run
 from tff_partial.core.local_training import LocalTraining
+from tff_partial.experiments import config, privacy
 
 ROOT = pathlib.Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -95,6 +97,28 @@ def test_algorithms_are_compared_at_equal_memory(tmp_path, monkeypatch, keep_run
     folder = tmp_path / values["FOLDER"]
     for name in ("curves.png", "report.html"):
         assert (folder / name).stat().st_size > 1000
+
+
+def test_private_training_compares_at_equal_memory_and_noise(tmp_path, monkeypatch):
+    script, runs = EXAMPLES / "private_training.py", []
+
+    def run(task, algo, output_dir, data, data_dir, **settings):
+        experiment = config.create(task, algo, **settings)
+        noise, contributors = settings["dp_noise_multiplier"], config.aggregator_of(experiment)
+        runs.append((algo, noise, contributors.contributors))
+        epsilon = privacy.accounting(experiment.settings).epsilon(experiment.settings.rounds)
+        return types.SimpleNamespace(summary={"epsilon": epsilon, "final_test_accuracy": 0.5})
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results" / "private").mkdir(parents=True)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setattr("sys.argv", [str(script), "folder", "2"])
+    monkeypatch.setattr("tff_partial.run", run, raising=False)
+    runpy.run_path(str(script))
+    assert len(runs) == 12
+    # The strong clients take part as often, with and without the others.
+    assert {round(contributors[0], 1) for _, _, contributors in runs} == {13.5, 14.0}
+    assert (tmp_path / "results" / "private" / "accuracy.png").exists()
 
 
 def test_the_notebook_is_the_script():

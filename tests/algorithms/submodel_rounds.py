@@ -35,6 +35,8 @@ def kept_by(algo, net, weights, record, round_num, rate, rounding):
     if algo == "feddse":
         values = reference.scores(NETS[net][0], weights, record.get_single_element()["x"].numpy())
         return [reference.top_k(v, k) for v, k in zip(values, sizes)]
+    if algo == "fiarse":
+        return [reference.top_k(v, k) for v, k in zip(reference.magnitudes(weights), sizes)]
     if algo == "feddropout":
         rule = selection.random(channel_groups.analyse(NETS[net][1]))
         request = selection.Request(sizes, None, element(record, round_num), round_num)
@@ -53,7 +55,7 @@ def fjord_rates(record, round_num, rate):
 
 
 def check_against_numpy(algo, net, weighting, local, outputs_only=False, **params):
-    is_hetero = algo not in ("width_reduction", "fjord")
+    is_hetero = algo not in ("width_reduction", "fjord", "fiarse")
     rounding = "floor" if algo == "width_reduction" else "ceil"
     data = client_data(net)
     process = tiny.build(algo, local, NETS[net][1], tiers=TIERS, weighting=weighting, **params)

@@ -57,3 +57,9 @@ def test_without_synchronous_rounds_it_is_periodic_averaging():
 def test_local_sgd_begins_when_the_learning_rate_falls(rate, given, first):
     params = post_local_sgd.Params(local=local(learning_rate=rate), synchronous_rounds=given)
     assert params.first_local_round() == first
+
+
+def test_a_function_does_not_say_when_it_falls():
+    params = post_local_sgd.Params(local=local(learning_rate=lambda round_num: 0.1))
+    with pytest.raises(ValueError, match="synchronous_rounds must be given .* Received: .*None"):
+        params.first_local_round()

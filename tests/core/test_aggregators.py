@@ -89,7 +89,7 @@ def test_a_secure_sum_cuts_off_at_the_bound_and_drops_what_is_not_finite(secure)
 
 def test_weights_are_summed_exactly():
     counts = [[float(2**20 + 1), 1.0], [1.0, 0.0]]
-    process = aggregators._SecureCounts().create(WEIGHT)
+    process = aggregators._secure_counts().create(WEIGHT)
     result = process.next(process.initialize(), counts).result
     assert [float(r) for r in result] == [2**20 + 2, 1]
 

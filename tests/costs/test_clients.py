@@ -119,3 +119,26 @@ def test_prefix_and_channels():
     assert costs.prefix(model, 0, 2) == costs.whole(model, 2) == costs.channels(model, 1.0, 2)
     # Two of the hidden layer's four channels, and the last layer whole.
     assert costs.channels(model, 1 / 3, 2).bytes_up == 4 * (2 * 5 + 2 + 15)
+
+
+# FedPart's groups.
+
+
+def test_a_group_is_trained_through_the_blocks_after_it():
+    model = spec("fedpmt_fcnn")
+    blocks, first = measure(model), costs.between(model, 0, 1, 12)
+    assert first.parameters == blocks[0].parameters
+    assert first.backward == blocks[0].backward + sum(b.error for b in blocks[1:])
+    assert first.forward == sum(b.forward for b in blocks)
+    assert first.bytes_up == 4 * blocks[0].parameters
+    last = costs.between(model, len(blocks) - 1, len(blocks), 12)
+    assert last == costs.backprop_suffix(model, Cut(len(blocks) - 1), 12)
+    assert first.capacity > last.capacity
+
+
+def test_the_mean_of_rounds_has_the_largest_memory():
+    model = spec("fedpmt_fcnn")
+    whole, last = costs.whole(model, 12), costs.backprop_suffix(model, Cut(3), 12)
+    found = costs.mean([whole, last, last, last])
+    assert found.bytes_up == round((whole.bytes_up + 3 * last.bytes_up) / 4)
+    assert (found.capacity, found.parameters) == (1, whole.parameters)

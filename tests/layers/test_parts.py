@@ -98,3 +98,15 @@ def test_parts_compute_the_logits_of_the_model():
     ):
         inputs = part.batch(part.prepare(record), tf.range(len(x)))
         np.testing.assert_allclose(part.forward(inputs), plain, atol=1e-6)
+
+
+def test_back_propagation_ends_at_the_group_that_is_trained():
+    model = model_spec.ModelSpec(
+        lambda: models.create("resnet20", (8, 8, 3), 10), (8, 8, 3), "float32"
+    )
+    groups = parts.groups(model)
+    assert len(groups) == 11  # stem, residual blocks, dense layer
+    assert [stop for _, stop in groups[:-1]] == [start for start, _ in groups[1:]]
+    ops = graph_ops(functools.partial(parts.between, start=groups[8][0], stop=groups[8][1]), model)
+    # Through two of nine residual blocks: the group and the one after it.
+    assert (ops["Conv2DBackpropFilter"], ops["Conv2DBackpropInput"]) == (4, 4)

@@ -54,3 +54,23 @@ def test_another_runtime_gets_all_tiers_and_agrees(traced):
     actual = process.get_model_weights(loaded(state, cohort(0, 1, 2)).state)
     for a, b in zip(actual.trainable, expected.trainable):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_phase_is_traced_in_its_first_round(traced):
+    """And another runtime gets all phases, and agrees."""
+    process = tiny.build("fedpart", LOCAL, full_rounds=1, rounds_per_group=1)
+    running, seen = tiny.Rounds(process, tiny.client_data()), []
+    for _ in range(4):
+        running.next()
+        seen.append([*traced])
+    assert seen == [[0], [0, 1], [0, 1, 2], [0, 1, 2]]  # whole, first layer, last layer, whole
+    loaded = tff.framework.ConcreteComputation(
+        computation_proto=tff.framework.ConcreteComputation.get_proto(process.next),
+        context_stack=tff.framework.get_context_stack(),
+        annotated_type=process.next.type_signature,
+    )
+    state = process.initialize()
+    for _ in range(4):
+        state = loaded(state, running.records).state
+    for a, b in zip(tiny.flat(state.global_model_weights), running.weights()):
+        np.testing.assert_allclose(a, b, atol=1e-6)

@@ -213,3 +213,13 @@ def channel(weights, clients, cuts, rounds_batches, share=0.5, **options):
     trained = [range(len(weights) // 2) for _ in cuts]
     contributions = [by_channel(weights, share if cut else 1.0) for cut in cuts]
     return run(weights, clients, rounds_batches, trained, contributions, recorded=False, **options)
+
+
+def fedpart(weights, clients, phases, rounds_batches, **options):
+    """FedPart: in a round of phase l > 0 all clients train layer l alone, in phase 0 everything."""
+    layers = len(weights) // 2
+    for phase, batches in zip(phases, rounds_batches):
+        trained = range(layers) if phase == 0 else [phase - 1]
+        of_clients = [[trained] * len(clients), [by_layer(layers, trained)] * len(clients)]
+        weights = run(weights, clients, [batches], *of_clients, recorded=False, **options)
+    return weights

@@ -249,6 +249,68 @@ def train(
     return w
 
 
+def thresholds(weights: Arrays, rate: float, of_layers: bool) -> Arrays:
+    """FIARSE: the magnitude that a share of the weights reaches, of all or of the same layer."""
+    layer = {n: n.split("/")[0] if of_layers else "" for n in weights}
+    found = {}
+    for name in weights:
+        own = [np.abs(w).ravel() for n, w in weights.items() if layer[n] == layer[name]]
+        ascending = np.sort(np.concatenate(own))
+        kept = max(1, int(rate * len(ascending)))
+        found[name] = 0.0 if rate == 1 else ascending[-kept]
+    return found
+
+
+def fiarse_round(
+    net: Net,
+    weights: Arrays,
+    clients: Sequence[dict],
+    of_layers: bool,
+    lr: float,
+    momentum: float,
+    weight_decay: float,
+    clip_norm: float,
+) -> Arrays:
+    """The server's weights after a round of FIARSE, with a uniform mean over the holders.
+
+    A client has a `rate` instead of `kept`. Its weights are 0 where it holds nothing, and so are
+    those in a step that have fallen below its threshold.
+    """
+    total, holders = ({n: np.zeros(w.shape) for n, w in weights.items()} for _ in range(2))
+    for client in clients:
+        theta = thresholds(weights, client["rate"], of_layers)
+        held = {n: np.abs(w) >= theta[n] for n, w in weights.items()}
+        start = {n: np.where(held[n], w, 0.0) for n, w in weights.items()}
+        w, v = dict(start), {n: np.zeros(value.shape) for n, value in start.items()}
+        for batch in client["batches"]:
+            m = {n: 1.0 * (np.abs(w[n]) >= theta[n]) for n in w}
+            g = gradients(net, {n: m[n] * w[n] for n in w}, client["x"][batch], client["y"][batch])
+            for n in w:
+                size = np.abs(w[n])
+                # The quotient is 0 / 0 where a weight and the threshold are 0: nothing is added.
+                slope = 2 * theta[n] / np.where(size + theta[n] > 0, size + theta[n], 1.0) ** 2
+                g[n] = g[n] * m[n] * (1 + slope * size)
+                g[n] = g[n] + weight_decay * w[n] * n.endswith("/kernel")
+            g = clipped(g, clip_norm)
+            v = {n: momentum * v[n] + g[n] for n in w}
+            w = {n: w[n] - lr * v[n] for n in w}
+        for n in w:
+            total[n] += held[n] * (w[n] - start[n])
+            holders[n] += held[n]
+    return {n: w + total[n] / np.where(holders[n] > 0, holders[n], 1.0) for n, w in weights.items()}
+
+
+def magnitudes(weights: Arrays) -> list[np.ndarray]:
+    """Of each channel, the mean of |w| of the weights that make it, added up over layers."""
+    found = [np.zeros(m) for m in widths(weights)]
+    for name, w in weights.items():
+        layer, kind = name.split("/")
+        group = LAYERS[layer][1]
+        if kind == "kernel" and group is not None:
+            found[group] += np.abs(w).mean(axis=tuple(range(w.ndim - 1)))
+    return found
+
+
 def federated_round(
     net: Net,
     weights: Arrays,

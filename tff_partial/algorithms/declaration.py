@@ -16,6 +16,7 @@ from tff_partial.core.fields import Field, Value, fields_of
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import LearningProcess
+from tff_partial.processes.deployment import Deployment
 from tff_partial.processes.stateful import StatefulProcess
 from tff_partial.submodels import selection
 from tff_partial.tiers import Tier
@@ -72,7 +73,8 @@ class Algorithm(Generic[Params]):
         of all clients), `active` (number of clients that keep their local models for some rounds),
         or `server_examples` (number -> that many unlabelled examples of the server).
       rule: (model, params) -> how the channels of a sub-model are chosen (submodels.selection);
-        None where clients of every tier deploy the whole model.
+        None where clients of every tier deploy the whole model, or `deployed` says what.
+      deployed: (model, params, tier) -> what clients of the tier deploy, where no rule says it.
       tiers_are_rates: Whether a tier is a rate of the model's channels, which may be drawn every
         round.
       next_cohort_trains: Whether the clients of the next round train in this one as well.
@@ -87,7 +89,8 @@ class Algorithm(Generic[Params]):
     build: Callable[..., Union[LearningProcess, StatefulProcess]]
     cost: Callable[[ModelSpec, Params, Tier], costs.ClientCost]
     needs: tuple[str, ...] = ()
-    rule: Optional[Callable[[ModelSpec, Params], selection.CreateRule]] = None
+    rule: Optional[Callable[[ModelSpec, Params], Optional[selection.CreateRule]]] = None
+    deployed: Optional[Callable[[ModelSpec, Params, Tier], Optional[Deployment]]] = None
     tiers_are_rates: bool = False
     next_cohort_trains: bool = False
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)

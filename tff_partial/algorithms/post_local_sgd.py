@@ -9,8 +9,8 @@ averaging in federated learning, 2022.
         every active client i:  x_i <- mean over the active clients of x_i
 
 tau is `--local_steps`; a round is the steps up to an average, a single one for t < t'. By default
-t' is the round in which the learning rate falls first, as in the paper, and 0 if it never does:
-then this is periodic averaging.
+t' is the round in which the learning rate falls to another value first (`0.1,30:0.01`), as in the
+paper, and 0 if it never does: then this is periodic averaging.
 
 Differences from the paper: it averages gradients while t < t', one momentum for all. Here each
 client has its own momentum, and models are averaged; the mean of the models is the same. Costs are
@@ -24,6 +24,7 @@ import math
 from typing import Optional
 
 from tff_partial.algorithms.declaration import Algorithm, Defaults, whole_model_cost
+from tff_partial.core import schedules
 from tff_partial.core.aggregators import AggregatorLike
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import ModelSpec
@@ -36,7 +37,7 @@ class Params(averaging.AveragingParams):
 
     Attributes:
       synchronous_rounds: Number of rounds of one step at the beginning (t'); by default until the
-        learning rate falls for the first time, 0 if it never does.
+        first `round:value` of the learning rate that is lower than the one before, 0 without any.
     """
 
     synchronous_rounds: Optional[int] = None
@@ -55,6 +56,11 @@ class Params(averaging.AveragingParams):
         if self.synchronous_rounds is not None:
             return self.synchronous_rounds
         schedule = self.local.schedule()
+        if isinstance(schedule, schedules.FunctionSchedule):
+            raise ValueError(
+                "synchronous_rounds must be given where the learning rate is a function. "
+                "Received: synchronous_rounds=None"
+            )
         before = [schedule.initial, *(value for _, value in schedule.changes)]
         falls = [at for (at, value), last in zip(schedule.changes, before) if value < last]
         return math.ceil(falls[0]) if falls else 0

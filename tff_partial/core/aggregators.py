@@ -22,7 +22,7 @@ from typing import Callable, ClassVar, Optional, Union
 
 from typing_extensions import TypeAlias
 
-from tff_partial.core import checks
+from tff_partial.core import checks, floats_only
 from tff_partial.core.aggregation import ContributorMean
 from tff_partial.core.floats_only import FloatsOnly
 from tff_partial.core.lazy import tf, tff
@@ -152,50 +152,61 @@ class Secure(Aggregator):
     def mean(
         self, says_who: bool = False, held: Optional[Held] = None
     ) -> tff.aggregators.WeightedAggregationFactory:
-        values = tff.aggregators.SecureSumFactory(float(self.bound))
-        inner = ContributorMean(Quietly(values), Quietly(_SecureCounts()), says_who)
+        inner = ContributorMean(_secure_floats(self.bound), _secure_counts(), says_who)
         return FloatsOnly(inner, drops=True)
 
     def sum(self, values: Federated) -> Federated:
-        factory = Quietly(tff.aggregators.SecureSumFactory(float(_LARGEST_WEIGHT)))
-        process = factory.create(values.type_signature.member)
+        process = _secure_floats(_LARGEST_WEIGHT).create(values.type_signature.member)
         return process.next(process.initialize(), values).result
 
 
-class _SecureCounts:
-    """Sums numbers of examples, given as floats, exactly; an unweighted aggregation factory."""
+class SecureSum:
+    """Sums a structure as one vector in one secure sum; an unweighted aggregation factory.
+
+    TFF's own takes each tensor by itself, with assertions for each, and much longer to trace.
+    """
+
+    def __init__(self, factory: tff.aggregators.SecureSumFactory, dtype: str) -> None:
+        self._factory, self._dtype = factory, dtype
 
     def create(self, value_type: TffType) -> tff.templates.AggregationProcess:
-        as_ints = tff.tensorflow.computation(
-            lambda value: tf.nest.map_structure(lambda v: tf.cast(tf.round(v), tf.int64), value),
-            value_type,
-        )
-        ints = as_ints.type_signature.result
-        inner = tff.aggregators.SecureSumFactory(_LARGEST_WEIGHT, 0).create(ints)
-        as_floats = tff.tensorflow.computation(
-            lambda value: tf.nest.map_structure(lambda v: tf.cast(v, tf.float32), value), ints
-        )
+        """Return the aggregation process for this member type."""
+        specs: list[Structure] = []
+
+        @tff.tensorflow.computation(value_type)
+        def join(value: Structure) -> Tensor:
+            specs.append(floats_only.spec_of(value))
+            flat = [tf.reshape(v, [-1]) for v in tf.nest.flatten(value)]
+            return tf.cast(tf.concat(flat, 0), self._dtype)
+
+        @tff.tensorflow.computation
+        def split(total: Tensor) -> Structure:
+            each = tf.nest.flatten(specs[0])
+            parts = tf.split(total, [s.shape.num_elements() for s in each])
+            shaped = [tf.cast(tf.reshape(v, s.shape), s.dtype) for v, s in zip(parts, each)]
+            return tf.nest.pack_sequence_as(specs[0], shaped)
+
+        with _quiet():
+            inner = self._factory.create(join.type_signature.result)
 
         @tff.federated_computation(
             inner.initialize.type_signature.result, tff.FederatedType(value_type, tff.CLIENTS)
         )
         def next_fn(state: Federated, value: Federated) -> Federated:
-            done = inner.next(state, tff.federated_map(as_ints, value))
-            result = tff.federated_map(as_floats, done.result)
+            done = inner.next(state, tff.federated_map(join, value))
+            result = tff.federated_map(split, done.result)
             return tff.templates.MeasuredProcessOutput(done.state, result, done.measurements)
 
         return tff.templates.AggregationProcess(inner.initialize, next_fn)
 
 
-class Quietly:
-    """A factory whose graphs are traced without TensorFlow's remarks on unused assertions."""
+def _secure_floats(bound: float) -> SecureSum:
+    return SecureSum(tff.aggregators.SecureSumFactory(float(bound)), "float32")
 
-    def __init__(self, factory: tff.aggregators.UnweightedAggregationFactory) -> None:
-        self._factory = factory
 
-    def create(self, value_type: TffType) -> tff.templates.AggregationProcess:
-        with _quiet():
-            return self._factory.create(value_type)
+def _secure_counts() -> SecureSum:
+    """Numbers of examples, given as floats, are summed exactly."""
+    return SecureSum(tff.aggregators.SecureSumFactory(_LARGEST_WEIGHT, 0), "int64")
 
 
 @contextlib.contextmanager

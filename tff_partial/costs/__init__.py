@@ -13,10 +13,13 @@ from tff_partial.costs.clients import (
     ClientCost,
     average_capacity,
     backprop_suffix,
+    between,
     channels,
+    mean,
     narrow,
     prefix,
     recorded_suffix,
+    sparse,
     whole,
 )
 from tff_partial.costs.cuts import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Optional
+from typing import Any, Optional
 
 from tff_partial.core.lazy import tf
 from tff_partial.core.model import Cut, ModelSpec
@@ -105,10 +105,61 @@ def prefix(model: ModelSpec, removed: int, batch_size: int) -> ClientCost:
     )
 
 
+def between(model: ModelSpec, start: int, stop: int, batch_size: int) -> ClientCost:
+    """Return the cost of training some blocks; a step runs forward through all, and back to these.
+
+    The blocks after them pass on the error signal and keep their activations for that. All
+    statistics are sent.
+    """
+    blocks = measure(model)
+    after = [dataclasses.replace(block, parameters=0) for block in blocks[stop:]]
+    kept = [*blocks[start:stop], *after]
+    cost = _trains(model, blocks[start:stop], cuts.share_of_memory(model, kept, batch_size))
+    statistics = cuts.total([*blocks[:start], *blocks[stop:]], "statistics")
+    return dataclasses.replace(
+        cost,
+        activations=cuts.total(kept, "activations"),
+        backward=cost.backward + cuts.total(after, "error"),
+        bytes_up=cost.bytes_up + _BYTES * statistics,
+    )
+
+
+def mean(of_rounds: Sequence[ClientCost]) -> ClientCost:
+    """Return the mean cost of rounds that differ; of parameters and memory the largest."""
+    largest = ("parameters", "activations", "capacity")
+
+    def of(name: str) -> Any:
+        values = [getattr(cost, name) for cost in of_rounds]
+        return max(values) if name in largest else round(sum(values) / len(values))
+
+    names = [field.name for field in dataclasses.fields(ClientCost)]
+    return ClientCost(**{name: of(name) for name in names})
+
+
 def narrow(model: ModelSpec, small: ModelSpec, batch_size: int) -> ClientCost:
     """Return the cost of a client whose model has fewer channels."""
     blocks = measure(small)
     return _trains(small, blocks, cuts.share_of_memory(model, blocks, batch_size))
+
+
+def sparse(model: ModelSpec, masked: int, held: int, batch_size: int) -> ClientCost:
+    """Return the cost of a client that holds some of the `masked` elements of the weights.
+
+    It computes as if it had them all, and keeps all activations. With the weights it receives a bit
+    for each of the masked ones.
+    """
+    cost, left_out = whole(model, batch_size), masked - held
+    if not left_out:
+        return cost
+    zeros = dataclasses.replace(measure(model)[0], parameters=left_out, activations=0)
+    bytes_up = cost.bytes_up - _BYTES * left_out
+    return dataclasses.replace(
+        cost,
+        parameters=cost.parameters - left_out,
+        capacity=1 - cuts.share_of_memory(model, [zeros], batch_size),
+        bytes_down=bytes_up + -(-masked // 8),
+        bytes_up=bytes_up,
+    )
 
 
 def channels(model: ModelSpec, share: float, batch_size: int) -> ClientCost:

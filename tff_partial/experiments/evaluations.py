@@ -81,13 +81,14 @@ def deployed_by(
       examples: What a rule that looks at data gets: a mix of all clients'.
       seed: Seed of a rule that draws.
     """
-    if algorithm.rule is None:
-        return {tier.label: None for tier in tiers}
-    create_rule = algorithm.rule(model, params)
-    return {
-        tier.label: deployment.create(model, params, create_rule, tier, examples, seed)
-        for tier in tiers
-    }
+    create_rule = algorithm.rule(model, params) if algorithm.rule else None
+
+    def deployed(tier: Tier) -> Optional[deployment.Deployment]:
+        if create_rule is not None:
+            return deployment.create(model, params, create_rule, tier, examples, seed)
+        return algorithm.deployed(model, params, tier) if algorithm.deployed else None
+
+    return {tier.label: deployed(tier) for tier in tiers}
 
 
 def _of_small(

@@ -7,6 +7,7 @@
 |              |                  | these, every step                     |                  |
 | `stopped`    | `blocks[cut:]`   | of all blocks, every step             | through these    |
 | `leading`    | `blocks[:K-cut]` | of all blocks, every step             | through all      |
+| `between`    | `blocks[i:j]`    | of all blocks, every step             | down to these    |
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from typing import Callable
 
 from tff_partial.core.lazy import tf
-from tff_partial.core.model import Cut, Model
+from tff_partial.core.model import Cut, Model, ModelSpec
 from tff_partial.core.part import Part, everything
 from tff_partial.core.types import Layer, Structure, Tensor
 from tff_partial.layers import recorded as recording
@@ -78,6 +79,29 @@ def leading(model: Model, removed: int) -> Part:
     kept = model.blocks[: len(model.blocks) - removed]
     # What the removed blocks add to the loss depends on the kept ones, as their outputs do.
     return _of_blocks(model, kept, everything(model).forward)._replace(blocks=tuple(model.blocks))
+
+
+def between(model: Model, start: int, stop: int) -> Part:
+    """Return some blocks in the middle, trained through the whole model, and all statistics."""
+    part = _of_blocks(model, model.blocks[start:stop], everything(model).forward)
+    return part._replace(statistics=tuple(model.statistics), blocks=tuple(model.blocks))
+
+
+def groups(model: ModelSpec) -> list[tuple[int, int]]:
+    """Return ranges (first block, block after the last) that each hold a layer with weights.
+
+    A group begins with a block that has a trained matrix or kernel; blocks without, such as
+    normalisation, belong to the one before them.
+    """
+    with tf.Graph().as_default():
+        blocks = model.instantiate(initial=False).blocks
+        begins = [
+            k
+            for k, block in enumerate(blocks)
+            if any(v.shape.rank > 1 for v in block.trainable_variables)
+        ]
+    starts = [0, *begins[1:]]
+    return list(zip(starts, [*starts[1:], len(blocks)]))
 
 
 def _of_blocks(

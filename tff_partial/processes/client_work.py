@@ -14,6 +14,7 @@ from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Model, ModelSpec
 from tff_partial.core.part import Part
 from tff_partial.core.types import ClientResult, Federated, Metrics, Record, Tensor, Weights
+from tff_partial.processes import tiered
 
 # What a client sends, and the sums of its metrics.
 Outcome = tuple[ClientResult, Metrics]
@@ -31,16 +32,18 @@ def build(
     only: Optional[int] = None,
     store: Optional[tracing.Store] = None,
     aggregator: Aggregator = MEAN,
+    cycle: Sequence[int] = (),
 ) -> tff.learning.templates.ClientWorkProcess:
     """Return the client work, whose state is the number of the round.
 
     If `tier_names` are given, the training accuracy of each tier is reported. If `only` is given,
     clients are taken to be of this tier, and those of others are not traced. `store` keeps what is
-    traced. Metrics reach the server as the `aggregator` has it.
+    traced. Metrics reach the server as the `aggregator` has it. With a `cycle`, its phase decides
+    in place of the tier (`tiered`).
     """
     tiers = range(num_tiers) if only is None else [only]
     client_update = tracing.computation(f"client_update of tiers {[*tiers]}", store)(
-        _client_update(create_client_fns, tiers, num_tiers, len(tier_names))
+        _client_update(create_client_fns, tiers, num_tiers, len(tier_names), cycle)
     )
     initialize = tff.federated_computation(lambda: tff.federated_value(0, tff.SERVER))
 
@@ -59,7 +62,11 @@ def build(
 
 
 def _client_update(
-    create_client_fns: CreateClientFns, tiers: Sequence[int], num_tiers: int, num_names: int
+    create_client_fns: CreateClientFns,
+    tiers: Sequence[int],
+    num_tiers: int,
+    num_names: int,
+    cycle: Sequence[int],
 ) -> Callable[..., Outcome]:
     """Return what is traced: (weights, round, data) -> what comes of a client's round."""
 
@@ -69,11 +76,12 @@ def _client_update(
         @tf.function(autograph=False)
         def run(weights: Weights, round_num: Tensor, record: Record) -> Outcome:
             record = client_data.in_round(record, round_num)
+            chosen = tiered.phase(cycle, round_num) if cycle else record["tier"]
             if num_names or num_tiers > 1:
-                _check_tier(record["tier"], num_tiers)
+                _check_tier(chosen, num_tiers)
             branches = [functools.partial(fn, weights, record, round_num) for fn in client_fns]
             one = len(branches) == 1
-            result, sums = branches[0]() if one else tf.switch_case(record["tier"], branches)
+            result, sums = branches[0]() if one else tf.switch_case(chosen, branches)
             return result, _by_tier(sums, record["tier"], num_names) if num_names else sums
 
         return run(weights, round_num, dataset.get_single_element())

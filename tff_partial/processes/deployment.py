@@ -16,13 +16,14 @@ from tff_partial.core import client_data
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import ModelSpec
 from tff_partial.core.types import Array, Tensor, Weights
+from tff_partial.processes import sparse_clients
 from tff_partial.processes.submodel import SubmodelParams
 from tff_partial.submodels import groups, narrowing, selection, slicing
 from tff_partial.tiers import Tier
 
 
 class Deployment(NamedTuple):
-    """A smaller model, and its weights out of the server's."""
+    """A smaller model, or one with zeros, and its weights out of the server's."""
 
     spec: ModelSpec
     extract: Callable[[Weights], Weights]
@@ -71,3 +72,19 @@ def create(
         return as_weights(traced([tf.convert_to_tensor(value) for value in values]))
 
     return Deployment(narrowing.create(model, sizes), of_weights)
+
+
+def sparse(model: ModelSpec, rate: float, threshold: str) -> Optional[Deployment]:
+    """Return the model with the weights of the largest magnitude alone; None at rate 1."""
+    if rate == 1:
+        return None
+    with tf.Graph().as_default():
+        together = sparse_clients.masked(model.instantiate(initial=False), threshold)
+
+    def extract(weights: Weights) -> Weights:
+        values = [tf.convert_to_tensor(value) for value in weights.trainable]
+        held = sparse_clients.holds(values, sparse_clients.thresholds(values, together, rate))
+        kept = [value * h for value, h in zip(values, held)]
+        return tff.learning.models.ModelWeights(kept, weights.non_trainable)
+
+    return Deployment(model, extract)

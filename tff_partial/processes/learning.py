@@ -88,19 +88,21 @@ def build_learning_process(
     server: ServerOptimizer = SUM,
     aggregator: AggregatorLike = None,
     tier_names: Sequence[str] = (),
+    cycle: Sequence[int] = (),
 ) -> LearningProcess:
     """Return the process whose clients train parts of the model.
 
     Args:
       model: The model.
       local: How a client trains.
-      part_fns: Which part of the model a client trains, for each tier.
+      part_fns: Which part of the model a client trains, for each tier, or for each phase.
       pull: Weight of the penalty 1/2 |w - x|^2, x the server's model, on the trained part.
       weighting: Clients count by their `examples`, or are `uniform`.
       server: What the server makes of the mean update.
       aggregator: How updates are combined (`core.aggregators`), or a weighted TFF aggregation
         factory; the mean over contributors by default.
       tier_names: If given, the training accuracy of each tier is reported by its name.
+      cycle: If given, the phase of each round of a cycle, that of all clients.
 
     Raises:
       ValueError: If `weighting` is not valid.
@@ -116,9 +118,22 @@ def build_learning_process(
 
     def held(tier: int, round_num: Tensor) -> Structure:
         built = model.instantiate(initial=False)
-        return _shares_held(built, part_fns[tier](built))
+        if not cycle:
+            return _shares_held(built, part_fns[tier](built))
+        shares = [_shares_held(built, part_fn(built)) for part_fn in part_fns]
+        own = tiered.phase(cycle, round_num)
+        return tf.nest.map_structure(lambda *of_phases: tf.gather(of_phases, own), *shares)
 
-    return compose(model, create_client_fns, len(part_fns), server, combined, tier_names, held=held)
+    return compose(
+        model,
+        create_client_fns,
+        len(part_fns),
+        server,
+        combined,
+        tier_names,
+        held=held,
+        cycle=cycle,
+    )
 
 
 def _shares_held(model: Model, part: parts.Part) -> Structure:
@@ -143,14 +158,15 @@ def compose(
     is_kept: bool = True,
     held: Optional[Held] = None,
     wrap: Optional[Callable[[Factory, bool], Factory]] = None,
+    cycle: Sequence[int] = (),
 ) -> LearningProcess:
     """Return the process from what clients of each tier do, as `client_work.build` takes it.
 
     The aggregator may have to know what clients of each tier have `held`; `wrap` makes another
     aggregation of one that says who trained, and says so or not. A `finalizer` is what the server
     does with the mean in place of adding it. With several tiers, `next` is traced tier by tier
-    where the runtime can do that (`tiered`). What clients do may be kept (`tracing`) if `is_kept`:
-    it must be determined by the settings of the run then.
+    where the runtime can do that (`tiered`); with a `cycle`, phases take their place. What clients
+    do may be kept (`tracing`) if `is_kept`: it must be determined by the settings of the run then.
     """
     store = tracing.installed_for(model) if is_kept else None
     work = functools.partial(
@@ -161,10 +177,11 @@ def compose(
         tier_names,
         store=store,
         aggregator=aggregator,
+        cycle=cycle,
     )
     first = work(only=0)
     result = first.next.type_signature.result.result.member
-    aggregator.check_tiers(num_tiers)
+    aggregator.check_tiers(1 if cycle else num_tiers)
     says_who = finalizer is None and server.name != "sgd"
     factory = aggregator.mean(says_who or wrap is not None, held)
     if wrap is not None:
@@ -188,7 +205,7 @@ def compose(
         return process
     return tff.learning.templates.LearningProcess(
         process.initialize,
-        tiered.create(process.next, lambda tier: composed(work(only=tier)).next, num_tiers),
+        tiered.create(process.next, lambda tier: composed(work(only=tier)).next, num_tiers, cycle),
         process.get_model_weights,
         process.set_model_weights,
         get_hparams_fn=process.get_hparams,

@@ -58,6 +58,8 @@ def _tiers(settings: Fields, rows: Sequence[MetricsRow]) -> dict[str, Json]:
     """Return the tiers, and each one's training accuracy in the last rounds it took part in."""
     kind = "capacities" if settings.get("capacities") else "tiers"
     summary: dict[str, Json] = {kind: settings[kind]} if settings.get(kind) else {}
+    if settings.get("aggregation") == "dp":
+        return summary  # nothing is said of training
     for name in tier_names(settings):
         column = f"train_accuracy_{name}"
         values = metrics.values([r for r in rows if r.get(f"clients_{name}")], column)

@@ -5,12 +5,15 @@ Indices come sorted, so that a client that keeps everything trains the model its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Callable, NamedTuple, Union
+from collections.abc import Iterator, Sequence
+from typing import Callable, NamedTuple, Optional, Union
+
+import numpy as np
 
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.types import Record, Tensor, Weights
 from tff_partial.submodels.groups import Channels
+from tff_partial.submodels.neurons import Axis
 
 _DRAWS = 0x5B  # keeps the choice of channels apart from that of batches
 
@@ -65,6 +68,36 @@ def random(channels: Channels) -> Rule:
         return top(keys, request.sizes)
 
     return rule
+
+
+def magnitude(channels: Channels) -> Rule:
+    """Keep the channels that are made by the weights of the largest mean magnitude."""
+
+    def rule(request: Request) -> list[Tensor]:
+        values = [*request.weights.trainable, *request.weights.non_trainable]
+        found: list[list[Tensor]] = [[tf.zeros([group.size])] for group in channels.groups]
+        for value, axes in zip(values, channels.made):
+            if len(axes) > 1:  # a bias says little of its channel
+                for group, means in _magnitudes(channels, value, axes):
+                    found[group].append(means)
+        return top([tf.add_n(parts) for parts in found], request.sizes)
+
+    return rule
+
+
+def _magnitudes(
+    channels: Channels, value: Tensor, axes: Sequence[Optional[Axis]]
+) -> Iterator[tuple[int, Tensor]]:
+    """Yield the groups that a variable makes, and the mean magnitude of each channel."""
+    for place, axis in enumerate(axes):
+        if axis is None:
+            continue
+        means = tf.reduce_mean(tf.abs(value), [i for i in range(len(axes)) if i != place])
+        for group in axis.repeats:
+            (own,) = np.nonzero(axis.group == group)
+            places = tf.constant(axis.channel[own], tf.int32)
+            parts = tf.gather(means, own)
+            yield group, tf.math.unsorted_segment_mean(parts, places, channels.groups[group].size)
 
 
 def expected(create_rule: CreateRule, channels: Channels, sizes: Sequence[int]) -> ExpectedKept:
