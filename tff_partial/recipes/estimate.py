@@ -3,11 +3,12 @@
     seconds = rounds * clients * steps * step * share + evaluations * evaluation
 
 A step is timed with the run's model, width and batch size, on random examples, with the threads of
-the default runtime, and divided by its cores, which train clients side by side. The share is what a
-client of the algorithm costs of a whole model's operations, over the tiers; an evaluation is a
-forward pass through the test set, a third of a step for each batch; where local models persist,
-also two through all examples of the clients, for the losses. Start, tracing and what lies between
-clients are not in it: a real run takes longer, small models by much.
+the default runtime, and divided by its cores, which train clients side by side. On CPUs its
+processor time counts, which other programs hardly change. The share is what a client of the
+algorithm costs of a whole model's operations, over the tiers; an evaluation is a forward pass
+through the test set, a third of a step for each batch; where local models persist, also two through
+all examples of the clients, for the losses. Start, tracing and what lies between clients are not in
+it: a real run takes longer, small models by much.
 """
 
 from __future__ import annotations
@@ -154,9 +155,10 @@ def step_seconds(model: ModelSpec, batch_size: int) -> float:
         [tf.constant(v.numpy()) for v in instance.statistics],
     )
     train(weights, record, tf.constant(1e-4))
+    clock = time.perf_counter if tf.config.list_physical_devices("GPU") else time.process_time
     times = []
     for _ in range(_REPEATS):
-        started = time.perf_counter()
+        started = clock()
         train(weights, record, tf.constant(1e-4))["loss"].numpy()
-        times.append(time.perf_counter() - started)
+        times.append(clock() - started)
     return min(times) / _STEPS / (os.cpu_count() or 1)
