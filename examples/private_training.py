@@ -12,7 +12,7 @@ import tff_partial as fl
 import matplotlib.pyplot as plt
 import tensorflow as tf
 
-DATA, ROUNDS = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 30
+DATA, ROUNDS = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 20
 FOLDER, NOISE = "results/private", (0.5, 1.0, 2.0)
 WEAK = {"clients": 539, "clients_per_round": 54, "tiers": "strong:25%,memory:0.4:75%"}
 STRONG = {**WEAK, "clients_per_round": 14, "only_tiers": "strong"}
@@ -32,7 +32,7 @@ def create(input_shape, num_classes):
 def run(algo, name, noise, **given):
     """Train with this much noise; return the final epsilon and accuracy."""
     data = {"data": "tfds", "data_dir": DATA, "partition": "ids:mnist_writers.npy"}
-    private = {"aggregation": "dp", "dp_clip": 0.5, "dp_noise_multiplier": noise}
+    private = {"aggregation": "dp", "dp_clip": 0.5, "dp_noise_multiplier": noise, "dp_delta": 1e-3}
     local = {"local_epochs": 1, "batch_size": 20, "learning_rate": 0.1, "momentum": 0.5}
     settings = {"model": create, "rounds": ROUNDS, "eval_every": ROUNDS, **data, **local, **private}
     place = f"{FOLDER}/{name}-{noise:g}"

@@ -48,6 +48,7 @@ def test_several_workers_run_averaging_in_steps(monkeypatch):
     monkeypatch.setattr(AveragingProcess, "in_steps", lambda self: "in steps")
     monkeypatch.setattr(config, "create_params", lambda experiment, data: None)
     algorithm = types.SimpleNamespace(build=lambda model, params: process)
-    experiment = types.SimpleNamespace(algorithm=algorithm)
+    settings = types.SimpleNamespace(aggregation="mean")
+    experiment = types.SimpleNamespace(algorithm=algorithm, settings=settings)
     assert components.create_process(experiment, None, None) is process
     assert components.create_process(experiment, None, None, several_workers=True) == "in steps"

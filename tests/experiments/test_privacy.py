@@ -38,9 +38,10 @@ def test_everybody_in_every_round_is_the_gaussian_mechanism():
 
 
 def test_the_noise_for_a_target_is_the_smallest():
-    noise = privacy.noise_for(8.0, 30, 100, 10, "poisson", 1e-3)
-    assert Accounting(noise, 100, 10, "poisson", 1e-3).epsilon(30) <= 8.0
-    assert Accounting(noise - 1e-4, 100, 10, "poisson", 1e-3).epsilon(30) > 8.0
+    drawn = 40, 4, "poisson", 40**-1.1
+    noise = privacy.noise_for(8.0, 9, *drawn)
+    assert Accounting(noise, *drawn).epsilon(9) <= 8.0
+    assert Accounting(noise - 1e-4, *drawn).epsilon(9) > 8.0
 
 
 def test_what_a_target_stands_for_is_kept():
@@ -61,8 +62,8 @@ def test_every_client_counts_the_same_and_takes_part_by_chance():
     assert private.settings.sampling == "poisson"
     fixed = config.create("mnist", "fedavg", sampling="fixed", **PRIVATE).settings
     assert fixed.sampling == "fixed"
-    given = {**PRIVATE, "fedavg_weighting": "examples"}
-    assert config.create("mnist", "fedavg", **given).params["weighting"] == "examples"
+    with pytest.raises(ValueError, match="weighting must be uniform with aggregation='dp'"):
+        config.create("mnist", "fedavg", fedavg_weighting="examples", **PRIVATE)
 
 
 def test_contributors_of_each_tier_are_expected_ones():

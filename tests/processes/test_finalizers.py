@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests import tiny
 from tests.core.test_server_optimizers import numpy_steps
 from tff_partial.algorithms import fedavg
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.server_optimizers import ServerOptimizer
-from tff_partial.processes import learning
+from tff_partial.processes import finalizers, learning
 
 LOCAL = LocalTraining(steps=2, batch_size=4, learning_rate=0.1)
 YOGI = ServerOptimizer("fedyogi", learning_rate=0.05)
@@ -113,3 +114,18 @@ def test_another_aggregator_counts_zeros_as_not_trained():
     found, expected = (tiny.run(p, tiny.client_data(), 2)[0] for p in (process, ours))
     for a, b in zip(tiny.flat(weights_of(found)), tiny.flat(weights_of(expected))):
         np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_variances_stay_positive_whatever_the_noise_is():
+    spec = tiny.spec(batch_norm=True)
+    plain = finalizers.build(spec, ServerOptimizer(), spec.weights_type)
+    process = finalizers.with_positive_variances(spec, plain)
+    weights = spec.instantiate().weights
+    down = tf.nest.map_structure(lambda w: -5.0 * tf.ones_like(w), weights)
+    found = process.next(process.initialize(), weights, down).result
+    for name, before, after in zip(spec.variable_names, tiny.flat(weights), tiny.flat(found)):
+        expected = np.full_like(before, 1e-3) if "variance" in name else before - 5
+        np.testing.assert_allclose(after, expected, rtol=1e-6)
+    without = tiny.spec()
+    plain = finalizers.build(without, ServerOptimizer(), without.weights_type)
+    assert finalizers.with_positive_variances(without, plain) is plain

@@ -1,5 +1,7 @@
 """What --dry_run says."""
 
+import types
+
 import pytest
 
 import tasks
@@ -37,3 +39,23 @@ def test_clients_of_writers_have_the_writers_share_of_the_examples(is_embedded, 
     train = 3 * 1397 if is_embedded else tasks.TASKS["femnist"].examples[0]
     data, _ = estimate.expected_data(experiment, is_embedded)
     assert data.client_size(0) == 2 * train // writers
+
+
+def test_losses_of_local_models_are_two_passes_through_the_data_in_evaluated_rounds():
+    def seconds(**settings):
+        settings |= {"task": "mnist", "algo": "periodic_averaging", "rounds": 10, "eval_every": 4}
+        experiment = config.create(is_real=True, **settings)
+        run = types.SimpleNamespace(
+            experiment=experiment, is_embedded=False, total_rounds=10, figure=None
+        )
+        return estimate.seconds(run, timed), experiment.settings
+
+    timed = {}
+    (alike, settings), (without, _) = (
+        seconds(**more) for more in ({}, {"periodic_averaging_measure_losses": False})
+    )
+    ((_, step),) = timed.values()
+    examples = settings.clients_per_round * (60000 // settings.clients)
+    # After rounds 4, 8 and 10.
+    expected = 3 * 2 * examples / settings.batch_size * step / 3
+    assert alike - without == pytest.approx(expected)

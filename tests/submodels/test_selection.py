@@ -1,6 +1,7 @@
 """Which channels are kept: ordered, rolling, random and by score."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from scipy import special
 
@@ -74,3 +75,18 @@ def test_temperature_zero_is_top_k_and_random_dropout_is_uniform():
         record = {"seed": tf.constant([client, 3])}
         counts[rule(selection.Request([1, 1], None, record, 0))[0].numpy()] += 1
     assert p_value(((counts - 200) ** 2 / 200).sum(), 6) > 1e-3
+
+
+def test_what_is_expected_of_a_rule_is_known_without_a_client():
+    channels = channel_groups.analyse(NETS["dense"][1])
+    sizes = [3, 2]
+    assert selection.expected(selection.random, channels, sizes)(0) == [
+        k / group.size for k, group in zip(sizes, channels.groups)
+    ]
+    for create_rule in (selection.ordered, selection.rolling):
+        found = selection.expected(create_rule, channels, sizes)(4)
+        kept = create_rule(channels)(selection.Request(sizes, None, None, 4))
+        for a, b in zip(found, kept):
+            np.testing.assert_array_equal(a, b)
+    with pytest.raises(ValueError, match="choose channels by their data"):
+        selection.expected(lambda channels: None, channels, sizes)

@@ -45,3 +45,17 @@ def test_keeping_everything_is_the_identity(net, everything):
     for value, restored, weight in zip(values, full, weights):
         np.testing.assert_array_equal(restored, value)
         assert (weight.numpy() == 1).all()
+
+
+def test_of_shares_it_is_how_likely_an_element_is_held():
+    channels = channel_groups.analyse(NETS["dense"][1])
+    counts, rng = [2, 1], np.random.default_rng(0)
+    sizes = [g.size for g in channels.groups]
+    likely = slicing.held(channels, [k / m for k, m in zip(counts, sizes)])
+    masks = [
+        slicing.held(channels, [np.sort(rng.permutation(m)[:k]) for k, m in zip(counts, sizes)])
+        for _ in range(100)
+    ]
+    for expected, *drawn in zip(likely, *masks):
+        # The standard deviation of a mean of 100 draws is 0.05 at most.
+        np.testing.assert_allclose(np.mean(drawn, axis=0), expected, atol=0.2)

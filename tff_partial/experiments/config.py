@@ -117,7 +117,8 @@ def create(
         _hyperparameters(algorithm, values, settings.aggregation == "dp"),
         task_name,
     )
-    create_params(experiment)  # checks them
+    params = create_params(experiment)  # checks them
+    aggregator_of(experiment).check_weighting(getattr(params, "weighting", "uniform"))
     if experiment.augment and chosen_task.augment is None:
         name = chosen_task.name
         raise ValueError(f"augment must be used with a task that has one. Received: task={name!r}")

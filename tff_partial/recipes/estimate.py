@@ -1,12 +1,14 @@
 """`--dry_run`: a recipe's runs and how long they take on this machine.
 
-    seconds = rounds * (clients * steps * step * share + evaluation)
+    seconds = rounds * clients * steps * step * share + evaluations * evaluation
 
 A step is timed with the run's model, width and batch size, on random examples, with the threads of
-the default runtime, and divided by its cores, which train clients side by side. The share is what a
-client of the algorithm costs of a whole model's operations, over the tiers; an evaluation is a
-forward pass through the test set, a third of a step for each batch. Start, tracing and what lies
-between clients are not in it: a real run takes longer, small models by much.
+the default runtime, and divided by its cores, which train clients side by side. On CPUs its
+processor time counts, which other programs hardly change. The share is what a client of the
+algorithm costs of a whole model's operations, over the tiers; an evaluation is a forward pass
+through the test set, a third of a step for each batch; where local models persist, also two through
+all examples of the clients, for the losses. Start, tracing and what lies between clients are not in
+it: a real run takes longer, small models by much.
 """
 
 from __future__ import annotations
@@ -67,12 +69,17 @@ def seconds(run: recipe_plan.Run, timed: Timed) -> float:
         model = components.create_model(experiment, data)
         timed[key] = model, step_seconds(model, settings.batch_size)
     model, step = timed[key]
-    local = config.create_params(experiment).local
-    steps = local.steps or local.epochs * -(-data.client_size(0) // local.batch_size)
+    params, examples = config.create_params(experiment), data.client_size(0)
+    local = params.local
+    steps = local.steps or local.epochs * -(-examples // local.batch_size)
     training = settings.clients_per_round * steps * step * _share(experiment, model, data)
-    tests = min(tests, settings.eval_examples or tests)
-    evaluation = _FORWARD * step * tests / settings.batch_size / settings.eval_every
-    return run.total_rounds * (training + evaluation)
+    forward = min(tests, settings.eval_examples or tests)
+    # The similarity studies, which have a figure, leave the losses out.
+    if run.figure is None and getattr(params, "measure_losses", False):
+        forward += 2 * settings.clients_per_round * examples
+    evaluation = _FORWARD * step * forward / settings.batch_size
+    evaluations = -(-run.total_rounds // settings.eval_every)
+    return run.total_rounds * training + evaluations * evaluation
 
 
 def _share(experiment: config.Experiment, model: ModelSpec, data: tasks.FederatedData) -> float:
@@ -148,9 +155,10 @@ def step_seconds(model: ModelSpec, batch_size: int) -> float:
         [tf.constant(v.numpy()) for v in instance.statistics],
     )
     train(weights, record, tf.constant(1e-4))
+    clock = time.perf_counter if tf.config.list_physical_devices("GPU") else time.process_time
     times = []
     for _ in range(_REPEATS):
-        started = time.perf_counter()
+        started = clock()
         train(weights, record, tf.constant(1e-4))["loss"].numpy()
-        times.append(time.perf_counter() - started)
+        times.append(clock() - started)
     return min(times) / _STEPS / (os.cpu_count() or 1)

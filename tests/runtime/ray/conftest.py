@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import warnings
 
 import pytest
 
@@ -27,8 +28,10 @@ def cluster():
 
     room = {"num_cpus": 1, "object_store_memory": 80 * 10**6}
     head = {**room, "num_gpus": 2, "include_dashboard": False}
-    started = Cluster(initialize_head=True, head_node_args=head)
-    started.add_node(num_cpus=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # Ray for Python 3.9 leaves files open
+        started = Cluster(initialize_head=True, head_node_args=head)
+        started.add_node(num_cpus=1)
     yield started
     started.shutdown()
 

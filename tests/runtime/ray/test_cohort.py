@@ -37,13 +37,14 @@ class Actor:
 
     def __init__(self, name, objects, log):
         self.name, self.objects, self.log, self.dies = name, objects, log, 0
+        self.error = ray.exceptions.ActorDiedError()
         self.run = types.SimpleNamespace(remote=self._run)
 
     def _run(self, call):
         self.log.append((self.name, len(call.clients)))
         if self.dies:
             self.dies -= 1
-            return Answer(error=ray.exceptions.ActorDiedError())
+            return Answer(error=self.error)
         (shared,) = (self.objects[call.shared.reference][i] for i in call.positions)
         results, failure = [], None
         for client, (own,) in enumerate(call.clients):
@@ -120,8 +121,12 @@ def test_short_clients_share_a_call_once_it_is_known_that_they_are_short(world):
     assert sum(clients for _, clients in world.log) == 40
 
 
-def test_a_lost_client_is_computed_again(world):
-    world.actors[0].dies = 2
+NODE_DIES = ray.exceptions.RayTaskError("run", "get", ConnectionResetError("by peer"))
+
+
+@pytest.mark.parametrize("error", [ray.exceptions.ActorDiedError(), NODE_DIES])
+def test_a_lost_client_is_computed_again(world, error):
+    world.actors[0].dies, world.actors[0].error = 2, error
     world.run(range(6))
     assert world.finished == [(i, 100.0 + i) for i in range(6)]
     assert len(world.lost) == 2

@@ -245,6 +245,7 @@ def test_a_killed_actor_is_replaced_and_its_client_computed_again(
     until(lambda: assert_same(run(), expected) or context.place() == "2 actors on 2 nodes")
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray for Python 3.9 leaves files open
 def test_a_round_survives_the_loss_of_a_node_and_uses_one_that_joins(
     run, context, cluster, expected, monkeypatch
 ):

@@ -176,7 +176,8 @@ class Cohort:
             reply: Reply = ray.get(reference)
         except ray.exceptions.RayError as error:
             cause = getattr(error, "cause", error)
-            if not isinstance(cause, ray.exceptions.RayError):
+            # An actor on a node that is dying finds its connection gone, and may still say so.
+            if not isinstance(cause, (ray.exceptions.RayError, OSError)):
                 raise RuntimeError(f"an actor failed: {reason(error)}") from error
             self._lose(member, jobs, cause)
             return
