@@ -66,7 +66,8 @@ def test_the_bar_shows_the_accuracy_on_a_sample(capsys):
     assert "accuracy=0.7500" in capsys.readouterr().err.split("\r")[-1]
 
 
-def test_the_bar_says_where_clients_run(capsys):
+def test_the_bar_says_where_clients_run(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     bar = callbacks.ProgressBar(2, place=lambda: "8 actors on 2 nodes")
     bar.on_round(1, {"train_loss": 0.5})
     bar.on_end()

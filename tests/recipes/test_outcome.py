@@ -17,7 +17,7 @@ def test_rows_that_diverge_are_marked_and_not_run_again(tmp_path, capsys, monkey
     recipe = types.SimpleNamespace(name="own/tiny", kind="runs", metric=metric)
     document = RecipeResults("own/tiny", "Tiny", "Nobody", "runs", metric, rows)
     plan = types.SimpleNamespace(
-        recipe=recipe, runs=runs, rows=rows, folder=tmp_path, document=document
+        recipe=recipe, runs=runs, rows=rows, folder=tmp_path, merge=lambda: document
     )
     monkeypatch.setattr(recipe_plan, "create", lambda options: plan)
     for _ in range(2):
