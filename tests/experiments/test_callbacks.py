@@ -12,6 +12,12 @@ from tff_partial.experiments import callbacks, privacy
 from tff_partial.results import metrics
 
 
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch):
+    """One that cuts off no bar."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+
 def test_tensorboard_has_what_metrics_csv_has(tmp_path):
     from tensorboard.backend.event_processing import event_accumulator
 
@@ -66,8 +72,7 @@ def test_the_bar_shows_the_accuracy_on_a_sample(capsys):
     assert "accuracy=0.7500" in capsys.readouterr().err.split("\r")[-1]
 
 
-def test_the_bar_says_where_clients_run(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
+def test_the_bar_says_where_clients_run(capsys):
     bar = callbacks.ProgressBar(2, place=lambda: "8 actors on 2 nodes")
     bar.on_round(1, {"train_loss": 0.5})
     bar.on_end()
