@@ -60,6 +60,8 @@ def test_local_sgd_begins_when_the_learning_rate_falls(rate, given, first):
 
 
 def test_a_function_does_not_say_when_it_falls():
-    params = post_local_sgd.Params(local=local(learning_rate=lambda round_num: 0.1))
+    training = local(learning_rate=lambda round_num: 0.1)
     with pytest.raises(ValueError, match="synchronous_rounds must be given .* Received: .*None"):
-        params.first_local_round()
+        post_local_sgd.Params(local=training)
+    given = post_local_sgd.Params(local=training, synchronous_rounds=2)
+    assert given.first_local_round() == 2

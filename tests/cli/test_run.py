@@ -219,6 +219,7 @@ BAD = {
     "deadline": ["--round_deadline=-1"],
     "more examples than there are": ["--train_examples=1000000"],
     "hyperparameter": ["--fedavg_weighting=size"],
+    "logits to a robust mean": ["--algo=feddse", "--feddse_distill=9", "--aggregation=robust"],
     "fusion": ["--algo=fedumf", "--fedumf_alpha=1.5"],
     "norm": ["--clip_norm=0"],
     "place of client states": ["--algo=scaffold", "--client_state=tape"],

@@ -34,3 +34,14 @@ def test_everything_is_trained_on_the_changed_examples():
     expected = model.forward(2 * (batch + 1), training=True)
     np.testing.assert_allclose(whole.forward(batch), expected, rtol=1e-6)
     assert {whole.weight(v) for v in model.trainable} == {1.0}
+
+
+def test_a_batch_carries_what_the_record_has():
+    whole = part.everything(tiny.spec().instantiate())
+    examples = tf.reshape(tf.range(6), [3, 2])
+    carried = part.carrying(whole, "kept")
+    inputs = carried.prepare({"x": examples, "kept": (1.0, 2.0)})
+    batch, kept = carried.batch(inputs, tf.constant([2, 0]))
+    np.testing.assert_array_equal(batch, [[4, 5], [0, 1]])
+    assert kept == (1.0, 2.0)
+    assert carried.forward is whole.forward

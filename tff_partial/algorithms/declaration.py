@@ -79,6 +79,7 @@ class Algorithm(Generic[Params]):
         round.
       next_cohort_trains: Whether the clients of the next round train in this one as well.
       refused: Aggregation (`core.aggregators.NAMES`) that `build` refuses -> the reason.
+      refused_with: params -> those that it refuses besides with these hyperparameters.
       defaults: Settings that are the algorithm's own.
     """
 
@@ -94,6 +95,7 @@ class Algorithm(Generic[Params]):
     tiers_are_rates: bool = False
     next_cohort_trains: bool = False
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    refused_with: Callable[[Params], Mapping[str, str]] = lambda params: {}
     defaults: Defaults = dataclasses.field(default_factory=Defaults)
 
     def __post_init__(self) -> None:

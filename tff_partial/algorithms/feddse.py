@@ -169,5 +169,6 @@ ALGORITHM = Algorithm(
     rule=_rule,
     tiers_are_rates=True,
     refused=REFUSED,
+    refused_with=lambda params: distillation.REFUSED if params.distill else {},
     defaults=Defaults(clip_norm=1.0, normalization="static"),
 )

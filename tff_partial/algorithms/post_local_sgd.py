@@ -50,6 +50,7 @@ class Params(averaging.AveragingParams):
                 "synchronous_rounds must not be negative. "
                 f"Received: synchronous_rounds={self.synchronous_rounds}"
             )
+        self.first_local_round()
 
     def first_local_round(self) -> int:
         """Return t'."""

@@ -43,6 +43,18 @@ class Part(NamedTuple):
     backprop: Optional[Callable[[Structure, Tensor], Backprop]] = None
 
 
+def carrying(part: Part, name: str) -> Part:
+    """Return a part whose batches are pairs: the examples, and what the record has of this name."""
+
+    def prepare(record: Record) -> Structure:
+        return part.prepare(record), record[name]
+
+    def batch(inputs: Structure, indices: Tensor) -> Structure:
+        return part.batch(inputs[0], indices), inputs[1]
+
+    return part._replace(prepare=prepare, batch=batch)
+
+
 def everything(model: Model) -> Part:
     """Return the whole model, trained on the examples themselves."""
 

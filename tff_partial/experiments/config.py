@@ -118,7 +118,9 @@ def create(
         task_name,
     )
     params = create_params(experiment)  # checks them
-    aggregator_of(experiment).check_weighting(getattr(params, "weighting", "uniform"))
+    aggregator = aggregator_of(experiment)
+    aggregator.check(algorithm.refused_with(params))
+    aggregator.check_weighting(getattr(params, "weighting", "uniform"))
     if experiment.augment and chosen_task.augment is None:
         name = chosen_task.name
         raise ValueError(f"augment must be used with a task that has one. Received: task={name!r}")

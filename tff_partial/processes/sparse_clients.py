@@ -20,7 +20,7 @@ from tff_partial.core import local_training
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.local_training import LocalTraining
 from tff_partial.core.model import Model, ModelSpec
-from tff_partial.core.part import Backprop, Part, everything
+from tff_partial.core.part import Backprop, Part, carrying, everything
 from tff_partial.core.types import ClientResult, Metrics, Record, Structure, Tensor, Weights
 from tff_partial.processes import client_work
 
@@ -103,13 +103,8 @@ def create(
 
 def _masked_part(model: Model) -> Part:
     """Return the whole model, differentiated at M w, with the thresholds that the record has."""
+
     part = everything(model)
-
-    def prepare(record: Record) -> Structure:
-        return part.prepare(record), record["thresholds"]
-
-    def batch(inputs: Structure, indices: Tensor) -> Structure:
-        return part.batch(inputs[0], indices), inputs[1]
 
     def backprop(inputs: Structure, y: Tensor) -> Backprop:
         examples, thetas = inputs
@@ -125,7 +120,7 @@ def _masked_part(model: Model) -> Part:
             gradients[i] *= _derivative(tf.abs(w), thetas[i])
         return (gradients, *others)
 
-    return part._replace(prepare=prepare, batch=batch, backprop=backprop)
+    return carrying(part, "thresholds")._replace(backprop=backprop)
 
 
 def _derivative(magnitude: Tensor, theta: Tensor) -> Tensor:

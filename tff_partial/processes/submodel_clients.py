@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tff_partial.core import local_training
 from tff_partial.core.lazy import tf, tff
 from tff_partial.core.model import Model, ModelSpec
-from tff_partial.core.part import Backprop
+from tff_partial.core.part import Backprop, carrying
 from tff_partial.core.types import Metrics, Record, Structure, Tensor, Weights
 from tff_partial.layers import parts
 from tff_partial.processes import client_work, distillation, learning
@@ -91,18 +91,12 @@ def masked(
 def _held_part(model: Model, part: parts.Part) -> parts.Part:
     """Mask the gradients with what the record says is `held`."""
 
-    def prepare(record: Record) -> Structure:
-        return part.prepare(record), record["held"]
-
-    def batch(inputs: Structure, indices: Tensor) -> Structure:
-        return part.batch(inputs[0], indices), inputs[1]
-
     def backprop(inputs: Structure, y: Tensor) -> Backprop:
         examples, held = inputs
         gradients, *others = local_training.backprop(model, part, examples, y)
         return ([g * h for g, h in zip(gradients, held)], *others)
 
-    return part._replace(prepare=prepare, batch=batch, backprop=backprop)
+    return carrying(part, "held")._replace(backprop=backprop)
 
 
 def _kept(
